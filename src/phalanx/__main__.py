@@ -1,0 +1,39 @@
+"""`phalanx` and `python -m phalanx`: the command line, and the end of every failure."""
+
+import sys
+
+import typer
+
+from phalanx.comm.job import is_first_rank
+from phalanx.errors import PhalanxError
+
+#: The root of the errors that parsing a command line raises; typer exports only its descendants.
+_CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
+
+
+def main() -> None:
+    """Run the command line; exits 0 done, 1 failed, 2 asked for what cannot be done, 3 no MPI."""
+    from phalanx.cli.app import app
+
+    try:
+        code = app(standalone_mode=False)
+    except typer.Abort:
+        _fail(KeyboardInterrupt())
+    except _CommandLineError as error:
+        if is_first_rank():  # all ranks parse the same line
+            error.show()  # type: ignore[attr-defined]
+        sys.exit(2)
+    except (PhalanxError, KeyboardInterrupt, Exception) as error:
+        _fail(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(error: BaseException) -> None:
+    """Say what went wrong, once for the whole job, and end it."""
+    from phalanx.comm.failure import end_run
+
+    sys.exit(end_run(error))
+
+
+if __name__ == "__main__":
+    main()

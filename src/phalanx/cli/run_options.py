@@ -1,0 +1,48 @@
+"""The options that `evaluate` and `predict` share: which run, on what data, on how many ranks."""
+
+import dataclasses
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from phalanx.cli.start import launched, rank_count
+from phalanx.errors import UsageError
+from phalanx.train.checks import check_settings
+from phalanx.train.runs import read_run_settings
+from phalanx.train.settings import Settings
+
+Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished training.")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Folder with the data set's files [default: the one the run used]."),
+]
+Ranks = Annotated[int | None, typer.Option(help="Ranks to start.")]
+Threads = Annotated[
+    int,
+    typer.Option(
+        help="Threads a rank. With one, results are the same to the last bit on any number of "
+        "ranks; use ranks to go faster."
+    ),
+]
+
+
+def settings_on_ranks(
+    run: Path, *, data_dir: Path | None, ranks: int | None, threads: int
+) -> Settings:
+    """The run's settings, in a process that is one of the ranks asked for."""
+    count = rank_count(ranks)
+    if count < 1 or threads < 1:
+        raise UsageError("--ranks and --threads must be at least 1")
+    settings = dataclasses.replace(
+        read_run_settings(run),
+        strategy=None,
+        ranks=count,
+        threads=threads,
+        output=None,
+    )
+    if data_dir is not None:
+        settings = dataclasses.replace(settings, data_dir=data_dir)
+    check_settings(settings, count)
+    launched(count, bind=settings.bind)
+    return settings

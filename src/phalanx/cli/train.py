@@ -1,0 +1,75 @@
+"""`phalanx train`: train a model on one rank or on many."""
+
+from typing import TYPE_CHECKING, Any
+
+from phalanx.cli.flags import with_settings
+from phalanx.cli.start import launched, rank_count
+from phalanx.train.checks import check_settings
+from phalanx.train.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from phalanx.train.session import Session
+
+
+@with_settings
+def train(settings: Settings) -> None:
+    """Train a model on a data set, on one rank or on many.
+
+    * `phalanx train` trains a small network on the embedded digits.
+    * `phalanx train --ranks 4` starts four ranks and shares every batch among them.
+    * `mpirun -n 4 phalanx train` and `srun --mpi=pmix phalanx train` do the same inside a job.
+    * `phalanx train --model net.py:make_model --dataset mnist --data-dir DIR` trains your own.
+
+    Everything ends up in a run folder, for `phalanx evaluate` and `phalanx predict`.
+    """
+    ranks = rank_count(settings.ranks)
+    check_settings(settings, ranks)
+    launched(ranks, bind=settings.bind)
+    _train_here(settings)
+
+
+def _train_here(settings: Settings) -> None:
+    from phalanx.train.progress import Silent, make_console, make_progress
+    from phalanx.train.session import Session
+
+    session = Session(settings, threads=settings.threads)
+    if not session.is_first:
+        session.train(None, Silent())
+        return
+    import torch
+
+    from phalanx.train.runs import RunFolder
+
+    console = make_console()
+    run = RunFolder.create(settings)
+    run.write_config(
+        settings,
+        ranks=session.comm.size,
+        threads=torch.get_num_threads(),
+        strategy=session.strategy,
+    )
+    _introduce(console, session)
+    result = session.train(run, make_progress(console))
+    _conclude(console, result, run)
+
+
+def _introduce(console: "Console", session: "Session") -> None:
+    from phalanx.cli.tables import layer_table, settings_table
+
+    console.print(layer_table(session.model, session.dataset.input_shape, session.dtype))
+    console.print(settings_table(session))
+
+
+def _conclude(console: "Console", result: dict[str, Any], run: Any) -> None:
+    def say(text: str) -> None:
+        console.print(text, highlight=False, soft_wrap=True)
+
+    before, test = result["test_before"], result["test"]
+    if before is not None:
+        say(f"test before: loss {before['loss']:.4f}  accuracy {before['accuracy']:.2%}")
+    say(f"time {result['seconds']:.2f} s  {result['samples_per_second']:,.0f} samples/s")
+    say(f"test: loss {test['loss']:.4f}  accuracy {test['accuracy']:.2%}")
+    say(f"weights sha256: {result['weights_sha256']}")
+    say(f"run: {run.path}")

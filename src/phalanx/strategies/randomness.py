@@ -1,0 +1,21 @@
+"""Random numbers of a step (dropout, augmentation) come from (seed, step, part), never a rank."""
+
+import torch
+
+_MASK = (1 << 64) - 1
+
+
+def seed_part(seed: int, step: int, part: int) -> None:
+    """Set torch's generator for one part of one step."""
+    torch.default_generator.manual_seed(mix(seed, step, part))
+
+
+def mix(*numbers: int) -> int:
+    """64 well-spread bits from a few small numbers (the finaliser of SplitMix64, chained)."""
+    state = 0
+    for number in numbers:
+        state = (state + number + 0x9E3779B97F4A7C15) & _MASK
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
+        state ^= state >> 31
+    return state

@@ -1,0 +1,68 @@
+"""The strategies by name. Nothing here imports torch: names are checked before any rank starts."""
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from phalanx.errors import UsageError
+from phalanx.spelling import unknown
+
+if TYPE_CHECKING:
+    from phalanx.strategies.base import Strategy
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A strategy as a user meets it."""
+
+    name: str
+    target: str
+    summary: str
+    moves: str
+    also_called: str
+    most_ranks: int | None = None
+
+
+_ENTRIES = (
+    Entry(
+        name="single",
+        target="phalanx.strategies.single:Single",
+        summary="one rank, no communication: the baseline",
+        moves="nothing",
+        also_called="sequential",
+        most_ranks=1,
+    ),
+    Entry(
+        name="allreduce",
+        target="phalanx.strategies.allreduce:Allreduce",
+        summary="every rank holds the model; gradients are added up by MPI_Allreduce",
+        moves="the flat gradient, once a step, between all ranks",
+        also_called="collective, mirrored, Horovod, DDP",
+    ),
+)
+STRATEGIES = {entry.name: entry for entry in _ENTRIES}
+
+
+def default_strategy(ranks: int) -> str:
+    """What trains when the user names no strategy."""
+    return "single" if ranks == 1 else "allreduce"
+
+
+def check(name: str, ranks: int) -> None:
+    """Raise UsageError unless a strategy of this name can train on so many ranks."""
+    if name not in STRATEGIES:
+        raise unknown("strategy", name, known=STRATEGIES)
+    most = STRATEGIES[name].most_ranks
+    if most is not None and ranks > most:
+        others = [entry.name for entry in _ENTRIES if entry.most_ranks is None]
+        raise UsageError(
+            f"strategy '{name}' trains on at most {most} rank, not on {ranks}; "
+            f"for more ranks take one of: {', '.join(others)}"
+        )
+
+
+def make(name: str) -> "Strategy":
+    """The strategy of this name, with its default options."""
+    module, _, attribute = STRATEGIES[name].target.partition(":")
+    strategy: Strategy = getattr(import_module(module), attribute)()
+    return strategy

@@ -1,0 +1,1 @@
+"""Training: the trainer, its settings, metrics, progress and run folders."""

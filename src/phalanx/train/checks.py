@@ -1,0 +1,65 @@
+"""What cannot work is refused here, before any rank starts and without importing torch."""
+
+import dataclasses
+
+from phalanx import data, models
+from phalanx.errors import UsageError
+from phalanx.spelling import unknown
+from phalanx.strategies import registry as strategies
+from phalanx.train.settings import Settings
+
+
+def check_settings(settings: Settings, ranks: int) -> None:
+    """Raise UsageError or DataError for whatever cannot work, before anything is started."""
+    _check_choices(settings)
+    _check_ranges(settings, ranks)
+    _check_combinations(settings)
+    data.check(settings.dataset, settings.data_dir)
+    models.check(settings.model, settings.model_options)
+    strategies.check(settings.strategy or strategies.default_strategy(ranks), ranks)
+    if settings.output is not None and settings.output.exists():
+        if not settings.output.is_dir():
+            raise UsageError(f"--output {settings.output} is a file, not a folder")
+        if any(settings.output.iterdir()):
+            raise UsageError(
+                f"--output {settings.output} is not empty: name a new folder, or remove it first"
+            )
+
+
+def _check_choices(settings: Settings) -> None:
+    for field in dataclasses.fields(settings):
+        choices, value = field.metadata["choices"], getattr(settings, field.name)
+        if choices and value is not None and value not in choices:
+            raise unknown(field.name.replace("_", " "), value, known=choices)
+
+
+def _check_ranges(settings: Settings, ranks: int) -> None:
+    at_least_one = {"ranks": ranks}
+    for name in ("batch_size", "batch_size_per_rank", "threads"):
+        at_least_one[name] = getattr(settings, name)
+    for name, value in at_least_one.items():
+        if value is not None and value < 1:
+            raise UsageError(f"{_flag(name)} must be at least 1, not {value}")
+    if settings.epochs < 0:
+        raise UsageError(f"--epochs must be 0 or more, not {settings.epochs}")
+    if settings.seed < 0:
+        raise UsageError(f"--seed must be 0 or more, not {settings.seed}")
+    if not 0 <= settings.validation_split < 1:
+        raise UsageError(
+            f"--validation-split must be from 0 to below 1, not {settings.validation_split}"
+        )
+    for name in ("learning_rate", "momentum"):
+        value = getattr(settings, name)
+        if value is not None and not 0 <= value < float("inf"):
+            raise UsageError(f"{_flag(name)} must be 0 or more, not {value}")
+
+
+def _check_combinations(settings: Settings) -> None:
+    if settings.batch_size is not None and settings.batch_size_per_rank is not None:
+        raise UsageError("--batch-size and --batch-size-per-rank say the same thing: give one")
+    if settings.momentum is not None and settings.optimizer != "sgd":
+        raise UsageError(f"--momentum is an option of sgd, not of {settings.optimizer}")
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,52 @@
+"""Sums over samples that add up exactly over batches and ranks: never an average of averages."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from phalanx.comm.base import Communicator
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The mean loss and the share of right answers over `count` samples."""
+
+    loss: float
+    accuracy: float
+    count: int
+
+
+class Meter:
+    """Collects one rank's part of an epoch or evaluation."""
+
+    def __init__(self) -> None:
+        self._loss = 0.0
+        self._correct = 0
+        self._count = 0
+
+    def add(self, loss_sum: float, outputs: Tensor | None, targets: Tensor) -> None:
+        """Count in a batch: its loss summed over samples; None stands for outputs of no sample."""
+        if outputs is None:
+            return
+        self._loss += loss_sum
+        self._count += len(targets)
+        if outputs.dim() == 2 and not targets.is_floating_point():
+            self._correct += int((outputs.argmax(1) == targets).sum())
+
+    @property
+    def mine(self) -> Metrics:
+        """This rank's part alone, for a progress display."""
+        return _metrics(self._loss, self._correct, self._count)
+
+    def total(self, comm: Communicator) -> Metrics:
+        """Collective. The whole of all ranks."""
+        sums = torch.tensor([self._loss, self._correct, self._count], dtype=torch.float64)
+        comm.allreduce(sums)
+        loss, correct, count = sums.tolist()
+        return _metrics(loss, int(correct), int(count))
+
+
+def _metrics(loss: float, correct: int, count: int) -> Metrics:
+    samples = max(count, 1)
+    return Metrics(loss=loss / samples, accuracy=correct / samples, count=count)

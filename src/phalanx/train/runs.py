@@ -1,0 +1,136 @@
+"""A run's folder: what was asked for, how it went, what came out.
+
+config.json        the settings, and the versions and machine that they ran with
+history.csv        a row an epoch
+model.safetensors  the trained weights
+result.json        time, throughput, test metrics and the weights' fingerprint
+"""
+
+import csv
+import json
+import os
+import platform
+import socket
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from phalanx.errors import RunError
+from phalanx.train.config import settings_from
+from phalanx.train.settings import Settings
+
+if TYPE_CHECKING:  # this file is read before any rank starts, and so without torch
+    from phalanx.train.trainer import Epoch
+
+_COLUMNS = (
+    "epoch",
+    "loss",
+    "accuracy",
+    "validation_loss",
+    "validation_accuracy",
+    "seconds",
+    "samples_per_second",
+)
+_PACKAGES = ("phalanx", "torch", "numpy", "mpi4py", "safetensors")
+
+
+class RunFolder:
+    """Written by rank 0 while a training goes on."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    @classmethod
+    def create(cls, settings: Settings) -> "RunFolder":
+        """The folder the user named, or the next free one under runs/."""
+        if settings.output is not None:
+            settings.output.mkdir(parents=True, exist_ok=True)
+            return cls(settings.output)
+        model = Path(settings.model.partition(":")[0]).stem
+        base = Path("runs")
+        base.mkdir(exist_ok=True)
+        number = 1
+        while True:
+            path = base / f"{settings.dataset}-{model}-{number}"
+            try:
+                path.mkdir()
+            except FileExistsError:
+                number += 1
+            else:
+                return cls(path)
+
+    def write_config(self, settings: Settings, *, ranks: int, threads: int, strategy: str) -> None:
+        """Write config.json."""
+        used = settings.for_json() | {"ranks": ranks, "threads": threads, "strategy": strategy}
+        self._write_json(
+            "config.json",
+            {
+                "settings": used,
+                "versions": {name: version(name) for name in _PACKAGES}
+                | {"python": platform.python_version()},
+                "host": {"name": socket.gethostname(), "cores": os.cpu_count()},
+            },
+        )
+
+    def add_epoch(self, epoch: "Epoch") -> None:
+        """Add a row to history.csv."""
+        path = self.path / "history.csv"
+        checked = epoch.validation
+        row = (
+            epoch.number,
+            epoch.train.loss,
+            epoch.train.accuracy,
+            "" if checked is None else checked.loss,
+            "" if checked is None else checked.accuracy,
+            round(epoch.seconds, 6),
+            round(epoch.samples_per_second, 3),
+        )
+        fresh = not path.exists()
+        with path.open("a", newline="") as file:
+            writer = csv.writer(file)
+            if fresh:
+                writer.writerow(_COLUMNS)
+            writer.writerow(row)
+
+    def write_result(self, result: dict[str, Any]) -> None:
+        """Write result.json."""
+        self._write_json("result.json", result)
+
+    @property
+    def weights(self) -> Path:
+        return self.path / "model.safetensors"
+
+    def _write_json(self, name: str, value: dict[str, Any]) -> None:
+        path = self.path / name
+        beside = path.with_name(name + ".partial")
+        beside.write_text(json.dumps(value, indent=2) + "\n")
+        beside.replace(path)
+
+
+def read_result(run: Path) -> dict[str, Any]:
+    """What result.json of a finished run says."""
+    return _read_json(run, "result.json")
+
+
+def read_run_settings(run: Path) -> Settings:
+    """The settings that a run was started with."""
+    values = _read_json(run, "config.json")
+    settings = values.get("settings")
+    if not isinstance(settings, dict):
+        raise RunError(f"{run / 'config.json'}: has no settings")
+    return settings_from(settings, source=str(run / "config.json"))
+
+
+def _read_json(run: Path, name: str) -> dict[str, Any]:
+    path = run / name
+    if not run.is_dir():
+        raise RunError(f"{run}: no such run folder")
+    try:
+        value = json.loads(path.read_text())
+    except FileNotFoundError as error:
+        raise RunError(f"{run}: has no {name}; is it the folder of a phalanx run?") from error
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: cannot be read: {error}") from error
+    if not isinstance(value, dict):
+        raise RunError(f"{path}: not a JSON object")
+    return value

@@ -1,0 +1,87 @@
+"""Running the command line as a user does: in a process of its own, in an empty folder."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+Phalanx = Callable[..., subprocess.CompletedProcess[str]]
+
+#: One thread a rank everywhere: a test may then compare bits, and the cores are left in peace.
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+
+
+def environment() -> dict[str, str]:
+    ours = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("OMPI_", "PMIX_", "PRTE_", "PHALANX_"))
+    }
+    return ours | _ENVIRONMENT
+
+
+@pytest.fixture
+def phalanx(tmp_path: Path) -> Phalanx:
+    """Runs `phalanx ARGUMENTS` in the test's folder, to its end."""
+
+    def run(
+        *arguments: object, before: tuple[str, ...] = (), **variables: str
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*before, sys.executable, "-m", "phalanx", *map(str, arguments)],
+            cwd=tmp_path,
+            env=environment() | variables,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts `phalanx ARGUMENTS` and leaves it running; whatever is left is killed afterwards."""
+    running: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: object) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "phalanx", *map(str, arguments)],
+            cwd=tmp_path,
+            env=environment(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        running.append(process)
+        return process
+
+    yield run
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def processes_in(folder: Path) -> list[int]:
+    """The processes that work in a folder: a test's own, whatever became of their parents."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and (entry / "cwd").resolve() == folder:
+                found.append(int(entry.name))
+        except OSError:  # gone meanwhile, or somebody else's
+            continue
+    return found
+
+
+def wait_until_gone(folder: Path, *, seconds: float = 10) -> list[int]:
+    """The processes that still work in a folder after so long."""
+    deadline = time.monotonic() + seconds
+    while processes_in(folder) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return processes_in(folder)

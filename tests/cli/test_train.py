@@ -1,0 +1,114 @@
+"""`phalanx train`, `evaluate` and `predict` from end to end."""
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from phalanx.comm.launch import mpiexec_command
+from tests.cli.conftest import Phalanx
+
+SMALL = ("train", "--dataset", "digits", "--epochs", "2", "--hidden", "16", "--seed", "7")
+
+
+def digest(output: str) -> str:
+    found = re.search(r"^weights sha256: ([0-9a-f]{64})$", output, re.MULTILINE)
+    assert found, output
+    return found.group(1)
+
+
+def test_a_run_and_what_it_leaves(phalanx: Phalanx, tmp_path: Path) -> None:
+    done = phalanx(*SMALL, "--validation-split", "0.2", "--evaluate-first", "--output", "my run")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "Linear" in done.stdout
+    assert "16×64" in done.stdout
+    assert re.search(r"epoch 2/2 .* samples/s .*loss .*accuracy .*validation loss", done.stdout)
+    assert "test before: loss" in done.stdout
+    run = tmp_path / "my run"
+    config = json.loads((run / "config.json").read_text())
+    assert config["settings"]["ranks"] == 1
+    assert config["settings"]["hidden"] == [16]
+    assert {"torch", "mpi4py", "phalanx"} <= set(config["versions"])
+    assert config["host"]["cores"] >= 1
+    rows = list(csv.DictReader((run / "history.csv").read_text().splitlines()))
+    assert [row["epoch"] for row in rows] == ["1", "2"]
+    assert 0 < float(rows[1]["validation_accuracy"]) <= 1
+    assert sorted(path.name for path in run.iterdir()) == [
+        "config.json",
+        "history.csv",
+        "model.safetensors",
+        "result.json",
+    ]
+    assert json.loads((run / "result.json").read_text())["weights_sha256"] == digest(done.stdout)
+    again = phalanx(*SMALL, "--output", "my run")
+    assert again.returncode == 2
+    assert "is not empty" in again.stderr
+
+
+def test_mpirun_equals_our_own_launcher(phalanx: Phalanx) -> None:
+    ours = phalanx(*SMALL, "--ranks", 2)
+    assert ours.returncode == 0, ours.stderr
+    command, environment = mpiexec_command(2)
+    variables = {name: environment[name] for name in environment if name.startswith("OMPI_")}
+    theirs = phalanx(*SMALL, before=tuple(command[:3]), **variables)
+    assert theirs.returncode == 0, theirs.stderr
+    assert digest(ours.stdout) == digest(theirs.stdout)
+    assert ours.stdout.count("weights sha256") == 1  # rank 0 alone writes
+    assert "allreduce on 2 ranks, 1 thread each" in ours.stdout
+
+
+def test_many_more_ranks_than_cores(phalanx: Phalanx) -> None:
+    done = phalanx(*SMALL, "--ranks", 12, "--epochs", 1)
+    assert done.returncode == 0, done.stderr
+    assert "on 12 ranks" in done.stdout
+
+
+def test_predictions_are_the_same_bytes_on_any_number_of_ranks(
+    phalanx: Phalanx, tmp_path: Path
+) -> None:
+    assert phalanx(*SMALL, "--model", "mlp", "--output", "run").returncode == 0
+    inputs = np.random.default_rng(1).integers(0, 17, (1000, 1, 8, 8), dtype=np.uint8)
+    np.save(tmp_path / "inputs.npy", inputs)
+    for ranks in (1, 3):
+        done = phalanx(
+            *("predict", "run", "--input", "inputs.npy", "--ranks", ranks),
+            *("--output", f"{ranks}.csv"),
+        )
+        assert done.returncode == 0, done.stderr
+    assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "3.csv").read_bytes()
+    rows = list(csv.DictReader((tmp_path / "1.csv").read_text().splitlines()))
+    assert [int(row["index"]) for row in rows] == list(range(1000))
+    assert sum(float(rows[0][str(digit)]) for digit in range(10)) == pytest.approx(1, abs=1e-5)
+    printed = phalanx("predict", "run")
+    assert printed.stdout.startswith("index,class,0,1,")
+    assert len(printed.stdout.splitlines()) == 360
+    evaluated = phalanx("evaluate", "run", "--ranks", 2)
+    accuracy = json.loads((tmp_path / "run" / "result.json").read_text())["test"]["accuracy"]
+    assert f"accuracy {accuracy:.2%}" in evaluated.stdout
+
+
+def test_settings_from_a_file_and_flags_win(phalanx: Phalanx, tmp_path: Path) -> None:
+    (tmp_path / "settings.toml").write_text(
+        'dataset = "iris"\nhidden = [8]\nepochs = 3\nlearning-rate = 0.1\noutput = "run"\n'
+    )
+    done = phalanx("train", "--config", "settings.toml", "--epochs", 1)
+    assert done.returncode == 0, done.stderr
+    settings = json.loads((tmp_path / "run" / "config.json").read_text())["settings"]
+    assert (settings["dataset"], settings["hidden"], settings["epochs"]) == ("iris", [8], 1)
+    assert settings["learning_rate"] == 0.1
+
+
+def test_a_users_own_model_on_ranks(phalanx: Phalanx, tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "from torch import nn\n"
+        "def make_model(classes):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))\n"
+    )
+    done = phalanx("train", "--model", "net.py:make_model", "--ranks", 2, "--epochs", 1)
+    assert done.returncode == 0, done.stderr
+    assert "650" in done.stdout
+    assert (tmp_path / "runs" / "digits-net-1" / "model.safetensors").exists()

@@ -1,0 +1,186 @@
+import pickle
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from phalanx.errors import UsageError
+from phalanx.models import build, check
+
+SHAPE = (2, 3)
+
+MODEL = """
+from dataclasses import dataclass
+from torch import nn
+
+@dataclass
+class Width:
+    value: int = 4
+
+def net(input_shape, classes):
+    return nn.Sequential(nn.Flatten(), nn.Linear(input_shape[0] * input_shape[1], classes))
+
+def bare():
+    return nn.Identity()
+
+def counts(*, classes, width=Width()):
+    return nn.Linear(width.value, classes)
+
+def everything(**given):
+    model = nn.Identity()
+    model.given = given
+    return model
+
+def demanding(classes, depth):
+    return nn.Identity()
+
+def positional(classes, /):
+    return nn.Identity()
+
+def number(classes):
+    return classes
+
+def failing(classes):
+    raise ZeroDivisionError("the user's own")
+
+class Net(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.layer = nn.Linear(6, classes)
+
+limit = 3
+"""
+
+
+@pytest.fixture(autouse=True)
+def untouched_imports(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Loading a model extends the search path and the loaded modules; undo that after each test."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if name.startswith(("phalanx_user_", "somebody", "neighbour")):
+            del sys.modules[name]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current folder, with a model file in it."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(MODEL)
+    return tmp_path
+
+
+def made(name: str) -> nn.Module:
+    check(name, {})
+    return build(name, input_shape=SHAPE, classes=5)
+
+
+def test_a_function_in_a_file(here: Path) -> None:
+    for name in ("model.py:net", "./model.py:net", f"{here}/model.py:net"):
+        assert made(name)(torch.zeros(1, *SHAPE)).shape == (1, 5)
+
+
+def test_a_function_gets_what_it_declares(here: Path) -> None:
+    assert isinstance(made("model.py:bare"), nn.Identity)
+    counts = made("model.py:counts")
+    assert isinstance(counts, nn.Linear)
+    assert (counts.in_features, counts.out_features) == (4, 5)
+    assert made("model.py:everything").given == {"input_shape": SHAPE, "classes": 5}
+
+
+def test_a_class_is_a_function_too_and_pickles(here: Path) -> None:
+    model = made("model.py:Net")
+    assert type(pickle.loads(pickle.dumps(model))) is type(model)
+
+
+def test_a_file_is_run_once(here: Path) -> None:
+    assert type(made("model.py:Net")) is type(made("model.py:Net"))
+
+
+def test_files_of_one_name_stay_apart(here: Path) -> None:
+    (here / "other").mkdir()
+    (here / "other" / "model.py").write_text("from torch import nn\ndef net(): return nn.Tanh()\n")
+    assert isinstance(made("model.py:net"), nn.Sequential)
+    assert isinstance(made("other/model.py:net"), nn.Tanh)
+
+
+def test_a_file_may_import_its_neighbours(here: Path) -> None:
+    (here / "deep").mkdir()
+    (here / "deep" / "neighbour.py").write_text("from torch.nn import Tanh\n")
+    (here / "deep" / "main.py").write_text("from neighbour import Tanh\ndef net(): return Tanh()\n")
+    assert isinstance(made("deep/main.py:net"), nn.Tanh)
+
+
+@pytest.fixture
+def package(here: Path) -> Path:
+    folder = here / "somebody"
+    folder.mkdir()
+    (folder / "__init__.py").touch()
+    (folder / "nets.py").write_text(MODEL)
+    return folder
+
+
+def test_a_function_in_a_package_of_the_current_folder(package: Path) -> None:
+    assert made("somebody.nets:net")(torch.zeros(1, *SHAPE)).shape == (1, 5)
+
+
+def test_checking_does_not_run_the_code(package: Path) -> None:
+    (package / "nets.py").write_text("raise RuntimeError\n")
+    check("somebody.nets:net", {})
+    (package.parent / "model.py").write_text("raise RuntimeError\n")
+    check("model.py:net", {})
+
+
+@pytest.mark.parametrize(
+    "name", ["model.py:", ":net", "model.py:net()", "model:py:net", "a..b:net", "models/net:net"]
+)
+def test_names_of_no_known_form_are_refused(name: str) -> None:
+    with pytest.raises(UsageError, match=r"not of the form path/to/file.py:function or package"):
+        check(name, {})
+
+
+def test_missing_files_and_modules_are_refused(package: Path) -> None:
+    with pytest.raises(UsageError, match=r"there is no file .*/absent.py"):
+        check("absent.py:net", {})
+    for module in ("absent", "absent.nets", "somebody.absent", "somebody.nets.deeper"):
+        with pytest.raises(UsageError, match=f"no module '{module}'"):
+            check(f"{module}:net", {})
+
+
+@pytest.mark.parametrize(
+    ("function", "cause"),
+    [
+        ("absent", r"absent is not there in .*model.py"),
+        ("limit", r"limit is not a function in .*model.py"),
+        ("number", r"model.py must return a torch.nn.Module, got int"),
+        ("demanding", r"'depth' needs a default; input_shape and classes"),
+        ("positional", r"'classes' needs a default; .* by keyword"),
+    ],
+)
+def test_functions_that_make_no_model_are_refused(here: Path, function: str, cause: str) -> None:
+    with pytest.raises(UsageError, match=cause):
+        made(f"model.py:{function}")
+
+
+def test_an_error_in_the_function_is_the_users(here: Path) -> None:
+    with pytest.raises(ZeroDivisionError, match="the user's own") as caught:
+        made("model.py:failing")
+    assert caught.traceback[-1].path == here / "model.py"
+
+
+def test_a_file_that_fails_can_be_mended(here: Path) -> None:
+    (here / "model.py").write_text("import absent_dependency\n")
+    with pytest.raises(ModuleNotFoundError, match="absent_dependency"):
+        made("model.py:net")
+    (here / "model.py").write_text(MODEL)
+    assert isinstance(made("model.py:net"), nn.Module)
+
+
+def test_an_error_in_a_package_above_is_the_users(package: Path) -> None:
+    (package / "__init__.py").write_text("import absent_dependency\n")
+    with pytest.raises(ModuleNotFoundError, match="absent_dependency"):
+        check("somebody.nets:net", {})

@@ -1,0 +1,205 @@
+"""Jobs of tests, seen from outside: started, followed through their logs, ended when they stall."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from phalanx.comm.launch import mpiexec_command
+from phalanx.comm.process import die_with_parent
+from tests.ranks_outcome import Outcome, Report, merge
+
+#: Seconds for mpiexec to end its ranks before it is killed.
+_PATIENCE = 3.0
+#: A busy machine needs its time to start a job, whatever limit suits the tests.
+_START = 60.0
+_OUTPUT_LINES = 40
+
+
+class Batch:
+    """All tests of one number of ranks: in one job, or in more if tests lose theirs."""
+
+    def __init__(self, config: pytest.Config, items: list[pytest.Item], *, ranks: int) -> None:
+        self.ranks = ranks
+        self._arguments = _arguments(config, items)
+        self._tests = [item.nodeid for item in items]
+        self._stall: float = config.getoption("--ranks-stall")
+        self._job: _Job | None = None
+        self._hopeless: str | None = None
+
+    def outcome(self, test: str) -> Outcome:
+        """Wait until the test is done on all ranks; tests are asked for in their order."""
+        if self._hopeless is not None:
+            return Outcome("failed", self._hopeless)
+        if self._job is None:
+            rest = self._tests[self._tests.index(test) :]
+            self._job = _Job(self.ranks, self._arguments, tests=rest)
+        job = self._job
+        try:
+            trouble = job.follow(test, stall=self._stall, to_the_end=test == self._tests[-1])
+            if trouble is not None:
+                trouble = f"{trouble}\n\n{job.whereabouts(test)}\n\n{job.output()}"
+                if not job.started:
+                    self._hopeless = trouble
+        except BaseException:
+            self.close()
+            raise
+        outcome = merge([log.reports.get(test, []) for log in job.logs], trouble=trouble)
+        if trouble is not None:
+            self.close()
+        return outcome
+
+    def close(self) -> None:
+        """End the job, if there is one."""
+        if self._job is not None:
+            self._job.end()
+            self._job = None
+
+
+class _Log:
+    """What one rank has written so far."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.process: int | None = None
+        self.test: str | None = None
+        self.reports: dict[str, list[Report]] = {}
+        self.finished: set[str] = set()
+        self.alone = False
+        self._offset = 0
+
+    def read(self) -> int:
+        """Take in new lines; how many bytes there were."""
+        if not self.path.exists():
+            return 0
+        with self.path.open("rb") as file:
+            file.seek(self._offset)
+            text = file.read()
+        complete = text[: text.rfind(b"\n") + 1]
+        self._offset += len(complete)
+        for line in complete.splitlines():
+            self._take(json.loads(line))
+        return len(complete)
+
+    def _take(self, record: dict[str, Any]) -> None:
+        match record["event"]:
+            case "ready":
+                self.process = record["process"]
+            case "start":
+                self.test = record["test"]
+            case "report":
+                self.reports.setdefault(record["test"], []).append(record)
+            case "finish":
+                self.finished.add(record["test"])
+                self.test = None
+            case "alone":
+                self.alone = True
+
+
+class _Job:
+    """One mpiexec and its ranks."""
+
+    def __init__(self, ranks: int, arguments: list[str], *, tests: list[str]) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="ranks-")
+        folder = Path(self._folder.name)
+        (folder / "tests.json").write_text(json.dumps(tests))
+        self.logs = [_Log(folder / f"rank-{rank}.jsonl") for rank in range(ranks)]
+        self._output = folder / "output"
+        command, environment = mpiexec_command(ranks, bind=False)
+        environment.pop("PYTEST_ADDOPTS", None)  # may select other tests
+        with self._output.open("wb") as output:
+            self._process = subprocess.Popen(
+                [*command, *arguments, f"--ranks-worker={folder}"],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                preexec_fn=lambda: die_with_parent(signal.SIGTERM),  # noqa: PLW1509
+            )
+
+    @property
+    def started(self) -> bool:
+        """Whether any rank got as far as a test."""
+        return any(log.test or log.finished for log in self.logs)
+
+    def follow(self, test: str, *, stall: float, to_the_end: bool) -> str | None:
+        """Wait until all ranks have finished the test; what went wrong if that cannot be."""
+        progress = time.monotonic()
+        while True:
+            code = self._process.poll()  # before reading, so that nothing is left unread
+            if sum(log.read() for log in self.logs):
+                progress = time.monotonic()
+            if all(test in log.finished for log in self.logs) and (code == 0 or not to_the_end):
+                return None
+            alone = [str(rank) for rank, log in enumerate(self.logs) if log.alone]
+            if alone:
+                return f"rank {', '.join(alone)} failed and waited for the others in vain"
+            if code is not None:
+                return f"the job ended with exit code {code}"
+            limit = stall if self.started else max(stall, _START)
+            if time.monotonic() - progress > limit:
+                return f"no progress on any rank for {limit:g} s"
+            time.sleep(0.005)
+
+    def whereabouts(self, test: str) -> str:
+        """Where each rank is, with the stacks of those that have not finished the test."""
+        for log in self.logs:
+            if self._process.poll() is None and log.process is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(log.process, signal.SIGUSR1)
+        time.sleep(0.3)
+        lines = []
+        for rank, log in enumerate(self.logs):
+            done = any(report["when"] == "teardown" for report in log.reports.get(test, []))
+            place = "in no test" if log.test is None else f"in {log.test}"
+            lines.append(f"rank {rank} was {'done with it' if done else place}")
+            stack = log.path.with_suffix(".stack")
+            if not done and stack.exists():
+                lines.append(stack.read_text())
+        return "\n".join(lines)
+
+    def output(self) -> str:
+        """The last lines that the job printed."""
+        lines = self._output.read_text(errors="replace").splitlines()
+        return "\n".join(["The end of the job's output:", *lines[-_OUTPUT_LINES:]])
+
+    def end(self) -> None:
+        """End mpiexec, and with it the ranks."""
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+        self._folder.cleanup()
+
+
+def _arguments(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """The pytest that a rank runs: configured as this one, but for what selects and prints."""
+    inherited = {"-p": config.option.plugins, "-W": config.option.pythonwarnings}
+    inherited["-o"] = [*(config.option.override_ini or []), "addopts="]
+    options = [
+        word
+        for option, values in inherited.items()
+        for value in values or []
+        for word in (option, value)
+    ]
+    if config.inipath is not None:
+        options += ["-c", str(config.inipath)]
+    for name in ("rootdir", "import-mode", "ranks-patience"):
+        value = config.rootpath if name == "rootdir" else config.getoption(f"--{name}")
+        options.append(f"--{name}={value}")
+    # What MPI and crashing libraries print must reach the job's output, so pytest captures less.
+    options += ["--capture=sys", "--no-header", "-q", "-p", "no:cacheprovider"]
+    files = dict.fromkeys(str(item.path) for item in items)
+    return [sys.executable, "-m", "pytest", *options, *files]

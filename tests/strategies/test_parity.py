@@ -1,0 +1,135 @@
+"""N ranks give the weights of one; one rank gives those of a plain torch loop."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.optim import SGD, Adam, Optimizer
+
+from phalanx import data, models
+from phalanx.comm.base import Communicator
+from phalanx.comm.single import SingleCommunicator
+from phalanx.data.batches import batches
+from phalanx.data.split import Split
+from phalanx.train.losses import make_loss
+from phalanx.train.trainer import Trainer
+
+OPTIMIZERS: dict[str, Callable[[Any], Optimizer]] = {
+    "sgd": lambda parameters: SGD(parameters, lr=0.05, momentum=0.9),
+    "adam": lambda parameters: Adam(parameters, lr=0.001),
+}
+
+
+def make_split(count: int = 67) -> Split:
+    return data.load("digits").train.subset(torch.arange(count))
+
+
+def make_model(name: str, dtype: torch.dtype = torch.float32) -> nn.Module:
+    torch.manual_seed(11)
+    return models.build(name, input_shape=(1, 8, 8), classes=10).to(dtype)
+
+
+def train(
+    model: nn.Module,
+    comm: Communicator,
+    *,
+    strategy: str,
+    optimizer: str = "sgd",
+    loss: str = "cross-entropy",
+    reduction: Any = "mean",
+    batch_size: int = 13,
+) -> list[Tensor]:
+    trainer = Trainer(
+        model,
+        OPTIMIZERS[optimizer](model.parameters()),
+        loss=make_loss(loss, reduction),
+        strategy=strategy,
+        comm=comm,
+        seed=5,
+    )
+    trainer.fit(make_split(), epochs=1, batch_size=batch_size)
+    trainer.sync()
+    return [tensor.detach().clone() for tensor in model.state_dict().values()]
+
+
+def assert_close(mine: list[Tensor], reference: list[Tensor], tolerance: float) -> None:
+    for one, other in zip(mine, reference, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=tolerance)
+
+
+@pytest.mark.ranks(2, 3, 4)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("model", ["mlp", "simplecnn"])
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-10)], ids=["f32", "f64"]
+)
+# 67 samples in batches of 13 divide by no number of ranks; in batches of 3 some ranks get none.
+@pytest.mark.parametrize("batch_size", [12, 13, 3])
+def test_allreduce_equals_single(
+    comm: Communicator,
+    model: str,
+    optimizer: str,
+    dtype: torch.dtype,
+    tolerance: float,
+    batch_size: int,
+) -> None:
+    parallel = train(
+        make_model(model, dtype),
+        comm,
+        strategy="allreduce",
+        optimizer=optimizer,
+        batch_size=batch_size,
+    )
+    alone = train(
+        make_model(model, dtype),
+        SingleCommunicator(),
+        strategy="single",
+        optimizer=optimizer,
+        batch_size=batch_size,
+    )
+    assert_close(parallel, alone, tolerance)
+
+
+@pytest.mark.ranks(3)
+@pytest.mark.parametrize("loss", ["cross-entropy", "squared-error"])
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+def test_every_loss_adds_up(comm: Communicator, loss: str, reduction: str) -> None:
+    model, again = make_model("mlp"), make_model("mlp")
+    options = {"loss": loss, "reduction": reduction, "optimizer": "adam"}
+    parallel = train(model, comm, strategy="allreduce", **options)  # type: ignore[arg-type]
+    alone = train(again, SingleCommunicator(), strategy="single", **options)  # type: ignore[arg-type]
+    assert_close(parallel, alone, 1e-5)
+
+
+@pytest.mark.ranks(2, 4)
+def test_every_rank_has_the_same_weights(comm: Communicator) -> None:
+    model = make_model("simplecnn")
+    if comm.rank == 1:  # ranks may start differently: rank 0's weights are the ones
+        nn.init.zeros_(next(model.parameters()))
+    weights = train(model, comm, strategy="allreduce")
+    for tensor in weights:
+        everywhere = comm.allgather_objects(tensor)
+        assert all(torch.equal(tensor, other) for other in everywhere)
+    assert_close(
+        weights, train(make_model("simplecnn"), SingleCommunicator(), strategy="single"), 1e-5
+    )
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("model", ["mlp", "simplecnn"])
+def test_single_equals_plain_torch_exactly(model: str, optimizer: str) -> None:
+    plain = make_model(model)
+    ours = copy.deepcopy(plain)
+    train(ours, SingleCommunicator(), strategy="single", optimizer=optimizer)
+    stepper = OPTIMIZERS[optimizer](plain.parameters())
+    for batch in batches(make_split(), batch_size=13, seed=5, epoch=0):
+        inputs, targets = batch.whole()
+        stepper.zero_grad()
+        F.cross_entropy(plain(inputs), targets).backward()  # type: ignore[no-untyped-call]
+        stepper.step()
+    for one, other in zip(ours.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(one, other)
