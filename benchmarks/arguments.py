@@ -11,6 +11,7 @@ def parse_arguments() -> Namespace:
     parser.add_argument("--workloads", required=True, help="names, separated by commas")
     parser.add_argument("--threads", type=int, default=1, help="threads a rank")
     parser.add_argument("--tuned", action="store_true", help="all that a careful user would set")
+    parser.add_argument("--bound", action="store_true", help="DDP alone: a core for each rank")
     parser.add_argument("--strategy", default="single", help="ours alone")
     parser.add_argument("--ranks", type=int, default=2, help="PyDTNN alone, which starts its own")
     parser.add_argument("--quick", action="store_true", help="a few steps, to see that it runs")

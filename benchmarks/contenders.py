@@ -68,6 +68,8 @@ def _parallel_peers(ranks: int) -> list[Contender]:
     return [
         Contender(REFERENCE, torchrun(ranks, ddp), ranks=ranks),
         Contender("DDP tuned", tuned, ranks=ranks),
+        # Apart, because gloo's own thread then shares the core: a gain for some, a loss for others.
+        Contender("DDP tuned, bound", tuned.with_arguments("--bound"), ranks=ranks),
         Contender("Accelerate", accelerate, ranks=ranks, needs="accelerate"),
         Contender("Horovod", horovod, ranks=ranks, needs="horovod"),
         Contender("PyDTNN", pydtnn, ranks=ranks, needs="pydtnn", only=("simplecnn",)),

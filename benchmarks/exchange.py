@@ -4,7 +4,6 @@ Run on every rank: `python -m benchmarks.exchange METHOD --sizes 16,1024`. Rank 
 of JSON a size: the seconds of one exchange, in the fastest of several blocks.
 """
 
-import atexit
 import json
 import time
 from argparse import ArgumentParser
@@ -33,18 +32,18 @@ class Exchange:
 
 @dataclass(frozen=True)
 class Ranks:
-    """A way to exchange; `open` is collective."""
+    """A way to exchange; `open` and `close` are collective."""
 
     rank: int
     ranks: int
     open: Callable[[int], Exchange]
+    close: Callable[[], None] = lambda: None
 
 
 def _gloo() -> Ranks:
     import torch.distributed as dist
 
     dist.init_process_group("gloo")
-    atexit.register(dist.destroy_process_group)
 
     def open_exchange(elements: int) -> Exchange:
         buffer = torch.zeros(elements)
@@ -55,7 +54,11 @@ def _gloo() -> Ranks:
 
         return Exchange(buffer, run)
 
-    return Ranks(dist.get_rank(), dist.get_world_size(), open_exchange)
+    def close() -> None:
+        dist.barrier()
+        dist.destroy_process_group()
+
+    return Ranks(dist.get_rank(), dist.get_world_size(), open_exchange, close)
 
 
 def _gloo_bound() -> Ranks:
@@ -126,7 +129,7 @@ def measure(ranks: Ranks, size: int) -> float:
 
 def iterations(size: int) -> int:
     """How many exchanges a block has: enough to time, few enough to wait for."""
-    return max(1, min(500, (32 << 20) // size))
+    return max(1, min(200, (32 << 20) // size))
 
 
 def _check(ranks: Ranks, exchange: Exchange) -> None:
@@ -148,6 +151,7 @@ def main() -> None:
         if ranks.rank == 0:
             line = {"method": arguments.method, "bytes": size, "seconds": seconds}
             print(json.dumps(line), flush=True)
+    ranks.close()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,11 @@ ROOT = Path(__file__).parent.parent
 
 
 class ContenderError(Exception):
-    """A contender that did not get to its end."""
+    """A contender that did not get to its end; `details` is what it said."""
+
+    def __init__(self, cause: str, details: str = "") -> None:
+        super().__init__(cause)
+        self.details = details
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ def mpiexec(ranks: int, module: str, *, bind: bool = True) -> Command:
 
 def run(command: Command, *, timeout: float) -> list[str]:
     """The lines that a command prints; ContenderError if it fails or takes too long."""
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command.argv,
         env=os.environ | command.environment,
         cwd=ROOT,
@@ -66,15 +70,15 @@ def run(command: Command, *, timeout: float) -> list[str]:
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-    )
-    try:
-        output, errors = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired as error:
-        raise ContenderError(f"{command}\ntook longer than {timeout:.0f} s") from error
-    finally:
-        _end(process)
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired as error:
+            raise ContenderError(f"took longer than {timeout:.0f} s: {command}") from error
+        finally:
+            _end(process)
     if process.returncode != 0:
-        raise ContenderError(f"{command}\nended with code {process.returncode}:\n{errors[-3000:]}")
+        raise ContenderError(f"ended with code {process.returncode}: {command}", errors[-3000:])
     return output.splitlines()
 
 

@@ -111,7 +111,7 @@ _ALL = (
         classes=10,
         batch_size=64,
         steps=50,
-        learning_rate=0.05,
+        learning_rate=0.02,
         budget=80,
     ),
     Workload(

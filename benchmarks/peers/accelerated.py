@@ -1,12 +1,10 @@
 """Hugging Face Accelerate over gloo, started by torchrun."""
 
-import atexit
 from argparse import Namespace
 from importlib import import_module
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
 from benchmarks.peers.loop import Peer, Step, build, make_step, run
 from benchmarks.workloads import Workload
@@ -16,7 +14,6 @@ class Accelerate(Peer):
     def __init__(self, _arguments: Namespace) -> None:
         # By name, because it need not be installed where types are checked.
         self._accelerator: Any = import_module("accelerate").Accelerator(cpu=True)
-        atexit.register(dist.destroy_process_group)
         self.rank = self._accelerator.process_index
         self.ranks = self._accelerator.num_processes
 
@@ -27,6 +24,10 @@ class Accelerate(Peer):
     def average(self, value: float) -> float:
         total: torch.Tensor = self._accelerator.reduce(torch.tensor(value), reduction="mean")
         return total.item()
+
+    def close(self) -> None:
+        self._accelerator.wait_for_everyone()
+        self._accelerator.end_training()
 
 
 if __name__ == "__main__":

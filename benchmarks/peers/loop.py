@@ -37,6 +37,9 @@ class Peer(ABC):
         """Collective. The mean of a value over all ranks."""
         return value
 
+    def close(self) -> None:  # noqa: B027 (a single process has nobody to leave)
+        """Collective. Leave the others in an orderly way."""
+
 
 def run(make_peer: Callable[[Namespace], Peer]) -> None:
     """Measure what the command line asks for."""
@@ -47,6 +50,7 @@ def run(make_peer: Callable[[Namespace], Peer]) -> None:
         measurement = measure(workload, peer)
         if peer.rank == 0:
             measurement.print()
+    peer.close()
 
 
 def measure(workload: Workload, peer: Peer) -> Measurement:

@@ -32,7 +32,7 @@ def test_values_and_gradients_are_views_of_one_tensor() -> None:
     flat = FlatParameters(model)
     (block,) = flat.blocks
     assert all(torch.equal(a, b) for a, b in zip(values, model.parameters(), strict=True))
-    flat.clear_gradients()
+    flat.attach(0)
     backward(model)
     pairs = zip(gradients_of(model), expected_gradients(), strict=True)
     assert all(torch.equal(mine, theirs) for mine, theirs in pairs)
@@ -52,17 +52,17 @@ def test_dropped_views_come_back_with_what_replaced_them(drop: str) -> None:
         model.to(torch.float64).to(torch.float32)
     else:
         model.load_state_dict(make_model().state_dict(), assign=True)
-    flat.clear_gradients()
+    flat.attach(0)
     backward(model)
     if drop == "zero_grad":
         model.zero_grad()
         backward(model)
-    flat.collect()
+    flat.collect(0)
     (block,) = flat.blocks
     for parameter, value, gradient, expected in zip(
         model.parameters(),
         block.value_views,
-        block.gradient_views,
+        block.row_views[0],
         expected_gradients(),
         strict=True,
     ):
@@ -77,6 +77,6 @@ def test_tied_frozen_and_mixed_parameters() -> None:
     model[2].requires_grad_(False)
     model[3].to(torch.float64)
     flat = FlatParameters(model)
-    assert [block.values.dtype for block in flat.blocks] == [torch.float32, torch.float64]
-    assert len(flat.blocks[0].parameters) == 3  # one weight for two layers, and two biases
+    assert [block.layout.dtype for block in flat.blocks] == [torch.float32, torch.float64]
+    assert len(flat.blocks[0].layout.parameters) == 3  # one weight for two layers, and two biases
     assert len(flat.frozen) == 2

@@ -69,8 +69,10 @@ def assert_close(mine: list[Tensor], reference: list[Tensor], tolerance: float) 
 )
 # 67 samples in batches of 13 divide by no number of ranks; in batches of 3 some ranks get none.
 @pytest.mark.parametrize("batch_size", [12, 13, 3])
-def test_allreduce_equals_single(
+@pytest.mark.parametrize("strategy", ["allreduce", "central"])
+def test_ranks_equal_single(
     comm: Communicator,
+    strategy: str,
     model: str,
     optimizer: str,
     dtype: torch.dtype,
@@ -80,7 +82,7 @@ def test_allreduce_equals_single(
     parallel = train(
         make_model(model, dtype),
         comm,
-        strategy="allreduce",
+        strategy=strategy,
         optimizer=optimizer,
         batch_size=batch_size,
     )

@@ -14,7 +14,7 @@ from torch.optim import Optimizer
 
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
-from phalanx.data.split import Samples
+from phalanx.errors import UsageError
 
 Reduction = Literal["mean", "sum"]
 
@@ -43,19 +43,33 @@ class Task:
     optimizer: Optimizer
     loss: Loss
     seed: int = 0
+    #: Cut every global batch into so many parts, whatever the number of ranks, and add up in their
+    #: order: the same weights, bit for bit, on any number of ranks up to it. None: a part a rank.
+    shards: int | None = None
+    #: The global norm that gradients are clipped to.
+    clip_norm: float | None = None
+    #: Compute each part in so many passes, one after the other, to save memory.
+    accumulate: int = 1
+
+    def __post_init__(self) -> None:
+        if self.shards is not None and self.shards < 1:
+            raise UsageError(f"shards must be at least 1, not {self.shards}")
+        if self.accumulate < 1:
+            raise UsageError(f"accumulate must be at least 1, not {self.accumulate}")
+        if self.clip_norm is not None and not self.clip_norm > 0:
+            raise UsageError(f"clip_norm must be above 0, not {self.clip_norm}")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """One step on one rank: its samples' loss summed, their number, the model's outputs."""
+    """One step on one rank: its samples' loss summed, their targets, the model's outputs.
+
+    A rank without samples has neither targets nor outputs.
+    """
 
     loss: float
-    samples: Samples
+    targets: Tensor | None
     outputs: Tensor | None
-
-    @property
-    def count(self) -> int:
-        return len(self.samples.targets)
 
 
 class Worker(ABC):

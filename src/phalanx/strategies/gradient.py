@@ -1,7 +1,15 @@
-"""Forward and backward over one rank's samples: the part that every strategy shares."""
+"""Forward and backward over this rank's parts of a global batch, as every strategy does them."""
 
+from collections.abc import Sequence
+
+import torch
+
+from phalanx.data.batches import Batch, cut
 from phalanx.data.split import Samples
 from phalanx.strategies.base import Outcome, Task
+from phalanx.strategies.flat import FlatParameters
+from phalanx.strategies.randomness import seed_part
+from phalanx.strategies.statistics import Statistics
 
 
 def accumulate_gradients(task: Task, samples: Samples, *, batch_size: int) -> Outcome:
@@ -10,12 +18,78 @@ def accumulate_gradients(task: Task, samples: Samples, *, batch_size: int) -> Ou
     No sample, no contribution: the model is then not called at all.
     """
     count = len(samples.targets)
-    if count == 0:
-        return Outcome(loss=0.0, samples=samples, outputs=None)
-    outputs = task.model(samples.inputs)
-    loss = task.loss.function(outputs, samples.targets)
-    share = task.loss.share(count, batch_size)
-    (loss if share == 1.0 else loss * share).backward()  # type: ignore[no-untyped-call]
+    outcomes = []
+    for piece in cut(count, task.accumulate):
+        targets = samples.targets[piece]
+        if len(targets) == 0:
+            continue
+        outputs = task.model(samples.inputs[piece])
+        loss = task.loss.function(outputs, targets)
+        share = task.loss.share(len(targets), batch_size)
+        (loss if share == 1.0 else loss * share).backward()  # type: ignore[no-untyped-call]
+        total = task.loss.total(loss.item(), len(targets))
+        outcomes.append(Outcome(loss=total, targets=targets, outputs=outputs.detach()))
+    return joined(outcomes)
+
+
+def joined(outcomes: Sequence[Outcome]) -> Outcome:
+    """Several outcomes of one rank as one."""
+    if len(outcomes) == 1:
+        return outcomes[0]
+    kept = [(one.targets, one.outputs) for one in outcomes if one.outputs is not None]
+    if not kept:
+        return Outcome(loss=0.0, targets=None, outputs=None)
     return Outcome(
-        loss=task.loss.total(loss.item(), count), samples=samples, outputs=outputs.detach()
+        loss=sum(one.loss for one in outcomes),
+        targets=torch.cat([targets for targets, _ in kept if targets is not None]),
+        outputs=torch.cat([outputs for _, outputs in kept]),
     )
+
+
+class PartGradients:
+    """The parts of every global batch that this rank computes, and the rows they add up in."""
+
+    def __init__(
+        self,
+        task: Task,
+        flat: FlatParameters,
+        *,
+        parts: range,
+        of: int,
+        rows: Sequence[int],
+        statistics: Statistics | None = None,
+    ) -> None:
+        self._task = task
+        self._flat = flat
+        self._parts = list(zip(parts, rows, strict=True))
+        self._of = of
+        self._statistics = statistics
+        self._steps = 0
+
+    def compute(self, batch: Batch) -> Outcome:
+        """This rank's parts of a batch: their gradients into the rows, their outcome."""
+        current = -1
+        outcomes = []
+        if self._statistics is not None:
+            self._statistics.begin()
+        for part, row in self._parts:
+            if row != current:
+                self._finish_row(current)
+                self._flat.attach(row)
+                current = row
+            outcomes.append(self._compute_part(batch, part))
+        self._finish_row(current)
+        self._steps += 1
+        return joined(outcomes)
+
+    def _finish_row(self, row: int) -> None:
+        if row >= 0:
+            self._flat.collect(row)
+
+    def _compute_part(self, batch: Batch, part: int) -> Outcome:
+        seed_part(self._task.seed, self._steps, part)
+        samples = batch.part(part, of=self._of)
+        outcome = accumulate_gradients(self._task, samples, batch_size=batch.size)
+        if self._statistics is not None:
+            self._statistics.record(part)
+        return outcome

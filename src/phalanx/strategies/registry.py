@@ -39,13 +39,20 @@ _ENTRIES = (
         moves="the flat gradient, once a step, between all ranks",
         also_called="collective, mirrored, Horovod, DDP",
     ),
+    Entry(
+        name="central",
+        target="phalanx.strategies.central:Central",
+        summary="one copy of parameters and optimizer state per host; every rank updates its slice",
+        moves="nothing on a host, where ranks share memory; each slice once a step between hosts",
+        also_called="central storage, ZeRO-1",
+    ),
 )
 STRATEGIES = {entry.name: entry for entry in _ENTRIES}
 
 
 def default_strategy(ranks: int) -> str:
     """What trains when the user names no strategy."""
-    return "single" if ranks == 1 else "allreduce"
+    return "single" if ranks == 1 else "central"
 
 
 def check(name: str, ranks: int) -> None:

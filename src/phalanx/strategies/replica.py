@@ -1,27 +1,58 @@
-"""What strategies with a whole model on every rank share: one start, one set of statistics."""
+"""What strategies with a whole model on every rank share: one start, one update, one end."""
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
 from phalanx.comm.base import Communicator
+from phalanx.strategies.base import Task
+from phalanx.strategies.clipping import chunk_count, chunk_squares, clip_factor
 from phalanx.strategies.flat import FlatParameters
 
 
-def broadcast_model(comm: Communicator, model: nn.Module, flat: FlatParameters) -> None:
+class Replica:
+    """A rank's whole model, updated by the summed gradient in the first row of its storage."""
+
+    def __init__(self, task: Task, flat: FlatParameters) -> None:
+        self._task = task
+        self._flat = flat
+
+    def update(self) -> None:
+        """Clip if asked to, and step the optimizer; parameters without gradient are skipped."""
+        task, blocks = self._task, self._flat.blocks
+        if task.clip_norm is not None:
+            squares = [chunk_squares(block, slice(0, chunk_count(block))) for block in blocks]
+            factor = clip_factor(torch.cat(squares), task.clip_norm)
+            for block in blocks:
+                block.gradients.mul_(factor)
+        for block in blocks:
+            block.attach_gradients(0)
+            marks = block.marks()[0]
+            if not marks.all():
+                _drop_unused(block.layout.parameters, marks)
+        task.optimizer.step()
+
+
+def _drop_unused(parameters: tuple[nn.Parameter, ...], marks: Tensor) -> None:
+    """Take the gradient from parameters that no part used: optimizers then skip them."""
+    for parameter, used in zip(parameters, marks.tolist(), strict=True):
+        if not used:
+            parameter.grad = None
+
+
+def broadcast_model(comm: Communicator, model: nn.Module) -> None:
     """Collective. Every rank's model becomes rank 0's: parameters, frozen ones and buffers."""
-    if comm.size == 1:
-        return
-    for block in flat.blocks:
-        comm.broadcast(block.values)
-    for tensor in [*flat.frozen, *_unique_buffers(model)]:
-        _in_place(comm.broadcast, tensor)
+    if comm.size > 1:
+        for tensor in [*model.parameters(), *model.buffers()]:
+            _in_place(comm.broadcast, tensor.detach())
 
 
 def average_buffers(comm: Communicator, model: nn.Module) -> None:
     """Collective. Running statistics become their mean over the ranks; counters their maximum."""
     if comm.size == 1:
         return
-    for buffer in _unique_buffers(model):
+    for buffer in model.buffers():
         if buffer.is_floating_point():
             _in_place(comm.allreduce, buffer)
             buffer.div_(comm.size)
@@ -29,15 +60,10 @@ def average_buffers(comm: Communicator, model: nn.Module) -> None:
             _in_place(lambda tensor: comm.allreduce(tensor, "maximum"), buffer)
 
 
-def _unique_buffers(model: nn.Module) -> list[Tensor]:
-    return list(model.buffers())
-
-
-def _in_place(operation: object, tensor: Tensor) -> None:
+@torch.no_grad()
+def _in_place(operation: Callable[[Tensor], None], tensor: Tensor) -> None:
     """Run a communicator's in-place verb, through a dense copy where the tensor is strided."""
-    assert callable(operation)
-    with torch.no_grad():
-        dense = tensor.contiguous()
-        operation(dense)
-        if dense.data_ptr() != tensor.data_ptr():
-            tensor.copy_(dense)
+    dense = tensor.contiguous()
+    operation(dense)
+    if dense.data_ptr() != tensor.data_ptr():
+        tensor.copy_(dense)

@@ -2,11 +2,16 @@
 
 from dataclasses import dataclass
 
+import torch
+
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
 from phalanx.errors import UsageError
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
-from phalanx.strategies.gradient import accumulate_gradients
+from phalanx.strategies.flat import FlatParameters
+from phalanx.strategies.gradient import PartGradients, accumulate_gradients
+from phalanx.strategies.replica import Replica
+from phalanx.strategies.statistics import Statistics
 
 
 @dataclass(frozen=True)
@@ -16,17 +21,49 @@ class Single(Strategy):
     def bind(self, comm: Communicator, task: Task) -> Worker:
         if comm.size != 1:
             raise UsageError(f"strategy 'single' trains on exactly one rank, not on {comm.size}")
-        return SingleWorker(task)
+        return SingleWorker(task) if task.shards is None else ShardedSingleWorker(comm, task)
 
 
 class SingleWorker(Worker):
+    """What anybody would write in plain torch."""
+
     def __init__(self, task: Task) -> None:
         self._task = task
 
     def step(self, batch: Batch) -> Outcome:
-        self._task.optimizer.zero_grad()
-        outcome = accumulate_gradients(self._task, batch.whole(), batch_size=batch.size)
-        self._task.optimizer.step()
+        task = self._task
+        task.optimizer.zero_grad()
+        outcome = accumulate_gradients(task, batch.whole(), batch_size=batch.size)
+        if task.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(task.model.parameters(), task.clip_norm)
+        task.optimizer.step()
+        return outcome
+
+    def sync(self) -> None:
+        """Nothing to do: the only rank has the weights."""
+
+
+class ShardedSingleWorker(Worker):
+    """One shard after the other, added up in their order."""
+
+    def __init__(self, comm: Communicator, task: Task) -> None:
+        assert task.shards is not None
+        self._statistics = Statistics(task.model, comm, shards=task.shards)
+        flat = FlatParameters(task.model)
+        self._replica = Replica(task, flat)
+        self._gradients = PartGradients(
+            task,
+            flat,
+            parts=range(task.shards),
+            of=task.shards,
+            rows=[0] * task.shards,
+            statistics=self._statistics,
+        )
+
+    def step(self, batch: Batch) -> Outcome:
+        outcome = self._gradients.compute(batch)
+        self._statistics.finish(batch.size)
+        self._replica.update()
         return outcome
 
     def sync(self) -> None:

@@ -35,7 +35,7 @@ def _check_choices(settings: Settings) -> None:
 
 def _check_ranges(settings: Settings, ranks: int) -> None:
     at_least_one = {"ranks": ranks}
-    for name in ("batch_size", "batch_size_per_rank", "threads"):
+    for name in ("batch_size", "batch_size_per_rank", "threads", "shards", "accumulate"):
         at_least_one[name] = getattr(settings, name)
     for name, value in at_least_one.items():
         if value is not None and value < 1:
@@ -47,6 +47,13 @@ def _check_ranges(settings: Settings, ranks: int) -> None:
     if not 0 <= settings.validation_split < 1:
         raise UsageError(
             f"--validation-split must be from 0 to below 1, not {settings.validation_split}"
+        )
+    if settings.clip_norm is not None and not 0 < settings.clip_norm < float("inf"):
+        raise UsageError(f"--clip-norm must be above 0, not {settings.clip_norm}")
+    if settings.shards is not None and settings.shards < ranks:
+        raise UsageError(
+            f"--shards {settings.shards} on {ranks} ranks would leave some idle: "
+            f"take at least {ranks} shards"
         )
     for name in ("learning_rate", "momentum"):
         value = getattr(settings, name)

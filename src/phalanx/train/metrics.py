@@ -25,9 +25,9 @@ class Meter:
         self._correct = 0
         self._count = 0
 
-    def add(self, loss_sum: float, outputs: Tensor | None, targets: Tensor) -> None:
-        """Count in a batch: its loss summed over samples; None stands for outputs of no sample."""
-        if outputs is None:
+    def add(self, loss_sum: float, outputs: Tensor | None, targets: Tensor | None) -> None:
+        """Count in a batch: its loss summed over samples; None stands for no sample."""
+        if outputs is None or targets is None:
             return
         self._loss += loss_sum
         self._count += len(targets)

@@ -32,6 +32,8 @@ class Session:
         """Collective."""
         self.settings = settings
         self.comm: Communicator = world()
+        if threads is None and settings.shards is not None:
+            threads = 1  # bits depend on the threads, and the same ones are promised on any ranks
         prepare_process(self.comm, threads)
         self.strategy = settings.strategy or default_strategy(self.comm.size)
         self.dtype: torch.dtype = getattr(torch, settings.dtype)
@@ -71,6 +73,9 @@ class Session:
             strategy=self.strategy,
             comm=self.comm,
             seed=settings.seed,
+            shards=settings.shards,
+            clip_norm=settings.clip_norm,
+            accumulate=settings.accumulate,
         )
         before = trainer.evaluate(self.dataset.test) if settings.evaluate_first else None
         started = time.perf_counter()

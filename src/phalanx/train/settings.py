@@ -52,6 +52,12 @@ class Settings:
         None, "Training", "The learning rate [default: 0.05 for sgd, 0.001 for adam]"
     )
     momentum: float | None = _setting(None, "Training", "sgd: its momentum [default: 0]")
+    clip_norm: float | None = _setting(
+        None, "Training", "Clip gradients to this global norm [default: no clipping]"
+    )
+    accumulate: int = _setting(
+        1, "Training", "Compute each rank's share of a batch in N passes, to save memory."
+    )
     loss: str = _setting(
         "cross-entropy", "Training", "The loss.", choices=("cross-entropy", "squared-error")
     )
@@ -73,10 +79,16 @@ class Settings:
         None,
         "Parallelism",
         "How ranks work together; `phalanx strategies` explains "
-        "[default: single on one rank, allreduce on more]",
+        "[default: single on one rank, central on more]",
     )
     ranks: int | None = _setting(
         None, "Parallelism", "Ranks to start [default: 1, or those mpirun or srun started]"
+    )
+    shards: int | None = _setting(
+        None,
+        "Parallelism",
+        "Cut each batch into N parts, whatever the ranks: bit for bit the same weights on 1 to N "
+        "ranks (and one thread a rank unless told otherwise) [default: a part a rank]",
     )
     threads: int | None = _setting(
         None, "Parallelism", "Threads a rank [default: OMP_NUM_THREADS, or cores ÷ ranks]"

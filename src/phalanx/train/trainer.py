@@ -14,6 +14,7 @@ from phalanx.data.batches import batch_count, batches
 from phalanx.data.split import Split
 from phalanx.strategies.base import Loss, Strategy, Task
 from phalanx.strategies.registry import check, default_strategy, make
+from phalanx.strategies.sliced import is_elementwise
 from phalanx.train import inference
 from phalanx.train.losses import make_loss
 from phalanx.train.metrics import Meter, Metrics
@@ -50,14 +51,33 @@ class Trainer:
         strategy: Strategy | str | None = None,
         comm: Communicator | None = None,
         seed: int = 0,
+        shards: int | None = None,
+        clip_norm: float | None = None,
+        accumulate: int = 1,
     ) -> None:
+        """Collective.
+
+        With `shards`, every global batch is cut into so many parts whatever the number of ranks,
+        and the weights are bit for bit the same on any number of ranks up to it, if all use as
+        many threads. `clip_norm` clips gradients by their global norm. `accumulate` computes each
+        part in so many passes, which saves memory and changes nothing else.
+        """
         self.comm = world() if comm is None else comm
         self.model = model
         self._loss = make_loss(loss) if isinstance(loss, str) else loss
         self._seed = seed
-        self._worker = _strategy(strategy, self.comm.size).bind(
-            self.comm, Task(model=model, optimizer=optimizer, loss=self._loss, seed=seed)
+        task = Task(
+            model=model,
+            optimizer=optimizer,
+            loss=self._loss,
+            seed=seed,
+            shards=shards,
+            clip_norm=clip_norm,
+            accumulate=accumulate,
         )
+        if strategy is None and not is_elementwise(optimizer):
+            strategy = "single" if self.comm.size == 1 else "allreduce"
+        self._worker = _strategy(strategy, self.comm.size).bind(self.comm, task)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -104,7 +124,7 @@ class Trainer:
             train, batch_size=batch_size, seed=self._seed, epoch=epoch, dtype=self.dtype
         ):
             outcome = self._worker.step(batch)
-            meter.add(outcome.loss, outcome.outputs, outcome.samples.targets)
+            meter.add(outcome.loss, outcome.outputs, outcome.targets)
             done += batch.size
             progress.step(done, meter)
         return meter.total(self.comm)

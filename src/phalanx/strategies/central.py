@@ -1,0 +1,154 @@
+"""`central`: one copy of parameters and optimizer state per host; every rank updates its slice.
+
+Parameters and gradients live in memory that the ranks of a host share. Each rank writes its
+gradient there; after a barrier each sums its own slice over all gradients and steps the optimizer
+on that slice alone; a second barrier publishes the new weights: everybody reads the same memory.
+Nothing is broadcast, and neither the optimizer's work nor its memory grows with the ranks.
+
+Between hosts each slice is exchanged by the ranks that own it, one a host, so that the network
+carries every byte as seldom as it can.
+"""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from phalanx.comm.base import Communicator
+from phalanx.comm.hosts import Hosts, arrange
+from phalanx.comm.shared import SharedMemory, room_for
+from phalanx.data.batches import Batch, cut
+from phalanx.strategies.base import Outcome, Strategy, Task, Worker
+from phalanx.strategies.clipping import chunk_count, chunk_squares, clip_factor
+from phalanx.strategies.flat import FlatParameters, layouts
+from phalanx.strategies.gradient import PartGradients
+from phalanx.strategies.replica import average_buffers, broadcast_model
+from phalanx.strategies.sliced import SlicedOptimizer, check_elementwise
+from phalanx.strategies.statistics import Statistics
+from phalanx.strategies.summing import RowSum
+
+
+@dataclass(frozen=True)
+class Central(Strategy):
+    """One copy a host, stepped slice by slice."""
+
+    def bind(self, comm: Communicator, task: Task) -> Worker:
+        check_elementwise(task.optimizer)
+        return CentralWorker(arrange(comm), task)
+
+
+class CentralWorker(Worker):
+    def __init__(self, hosts: Hosts, task: Task) -> None:
+        self._hosts = hosts
+        self._task = task
+        comm = hosts.everyone
+        shards = comm.size if task.shards is None else task.shards
+        parts = [range(part.start, part.stop) for part in cut(shards, comm.size)]
+        mine = parts[comm.rank]
+        first = comm.rank - hosts.host.rank  # the first rank of this host, and so its first part
+        last = parts[first + hosts.host.size - 1]
+        rows = range(parts[first].start, last.stop)
+        # Before the move: the ranks of a host will all write their weights to the same place.
+        broadcast_model(comm, task.model)
+        self._flat, self._squares = self._share(task, max(1, len(rows)))
+        self._statistics = (
+            None if task.shards is None else Statistics(task.model, comm, shards=shards)
+        )
+        self._gradients = PartGradients(
+            task,
+            self._flat,
+            parts=mine,
+            of=shards,
+            rows=[part - rows.start for part in mine],
+            statistics=self._statistics,
+        )
+        self._cut_slices()
+
+    def _share(self, task: Task, rows: int) -> tuple[FlatParameters, Tensor]:
+        """Move the model into memory that the ranks of this host share."""
+        plan = layouts(task.model)
+        chunks = sum(layout.length // layout.chunk for layout in plan)
+        room = room_for((chunks,), torch.float64)
+        for layout in plan:
+            room += room_for((layout.length,), layout.dtype)
+            room += room_for((rows, layout.row_length), layout.dtype)
+        memory = SharedMemory(self._hosts.host, room)
+        flat = FlatParameters(task.model, rows=rows, allocate=memory.tensor)
+        self._hosts.host.barrier()
+        return flat, memory.tensor((chunks,), torch.float64)
+
+    def _cut_slices(self) -> None:
+        """Give this rank its slice of every block, cut between chunks."""
+        hosts = self._hosts
+        self._slices = []
+        self._chunks = []
+        for block in self._flat.blocks:
+            chunks = slice(0, 0)
+            if hosts.has_peers:
+                chunks = cut(chunk_count(block), hosts.columns)[hosts.host.rank]
+            size = block.layout.chunk
+            self._chunks.append(chunks)
+            self._slices.append(slice(chunks.start * size, chunks.stop * size))
+        blocks = list(zip(self._flat.blocks, self._slices, strict=True))
+        self._sums = [RowSum(block, slice_) for block, slice_ in blocks]
+        self._optimizer = SlicedOptimizer(self._task.optimizer, blocks)
+
+    def step(self, batch: Batch) -> Outcome:
+        outcome = self._gradients.compute(batch)
+        self._hosts.host.barrier()
+        marks = [block.marks().amax(0) for block in self._flat.blocks]
+        self._add_up(marks)
+        if self._task.clip_norm is not None:
+            self._clip(self._task.clip_norm)
+        if self._statistics is not None:
+            self._statistics.finish(batch.size)
+        self._optimizer.step(marks)
+        self._hosts.host.barrier()
+        return outcome
+
+    def _add_up(self, marks: list[Tensor]) -> None:
+        """Make the first row, in this rank's slices, the sum over all parts on all hosts."""
+        peers = self._hosts.peers
+        if peers.size == 1:
+            for total in self._sums:
+                total.add_up()
+            return
+        slices = zip(self._flat.blocks, self._slices, self._sums, strict=True)
+        for block, slice_, total in slices:
+            if self._task.shards is None:
+                total.add_up()
+                peers.allreduce(block.gradients[slice_])
+            else:
+                _add_up_in_order(peers, block.rows[:, slice_])
+        for marked in marks:
+            peers.allreduce(marked, "maximum")
+
+    def _clip(self, limit: float) -> None:
+        """Each rank's chunks' norms into a common table; from it the same factor everywhere."""
+        start = 0
+        for block, chunks in zip(self._flat.blocks, self._chunks, strict=True):
+            place = self._squares[start + chunks.start : start + chunks.stop]
+            place.copy_(chunk_squares(block, chunks))
+            start += chunk_count(block)
+        self._hosts.host.barrier()
+        factor = clip_factor(self._squares, limit)
+        for block, slice_ in zip(self._flat.blocks, self._slices, strict=True):
+            block.gradients[slice_].mul_(factor)
+
+    def sync(self) -> None:
+        """Everybody reads the same weights already; running statistics are averaged."""
+        if self._statistics is None:
+            average_buffers(self._hosts.everyone, self._task.model)
+
+
+def _add_up_in_order(peers: Communicator, rows: Tensor) -> None:
+    """Collective. Add up row by row from the first host to the last, as a single host would."""
+    total = torch.zeros_like(rows[0])
+    if peers.rank > 0:
+        peers.receive(total, peers.rank - 1)
+    for row in rows:
+        total.add_(row)
+    if peers.rank < peers.size - 1:
+        peers.send(total, peers.rank + 1)
+    peers.broadcast(total, peers.size - 1)
+    rows[0].copy_(total)

@@ -1,0 +1,141 @@
+"""An optimizer that steps one slice of flat storage: its state exists for that slice alone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import (
+    ASGD,
+    SGD,
+    Adadelta,
+    Adagrad,
+    Adam,
+    Adamax,
+    AdamW,
+    NAdam,
+    Optimizer,
+    RAdam,
+    RMSprop,
+    Rprop,
+)
+
+from phalanx.errors import UsageError
+from phalanx.strategies.flat import Block
+
+#: Optimizers that treat each element by itself, so that a slice can be stepped without the rest.
+ELEMENTWISE: tuple[type[Optimizer], ...] = (
+    SGD,
+    Adam,
+    AdamW,
+    NAdam,
+    RAdam,
+    RMSprop,
+    Adagrad,
+    Adadelta,
+    Adamax,
+    ASGD,
+    Rprop,
+)
+
+
+def is_elementwise(optimizer: Optimizer) -> bool:
+    """Whether the optimizer can step a slice; a subclass may do anything, and so cannot."""
+    return type(optimizer) in ELEMENTWISE
+
+
+def check_elementwise(optimizer: Optimizer) -> None:
+    """Refuse an optimizer that needs a whole parameter, or all of them, to step."""
+    if not is_elementwise(optimizer):
+        names = ", ".join(kind.__name__ for kind in ELEMENTWISE)
+        raise UsageError(
+            f"strategy 'central' steps slices of parameters, which {type(optimizer).__name__} "
+            f"cannot do; strategies 'single' and 'allreduce' take every optimizer, 'central' takes "
+            f"{names}"
+        )
+
+
+class SlicedOptimizer:
+    """The user's optimizer, made again over the pieces of parameters that lie in a slice.
+
+    Hyper-parameters are read from the user's optimizer at every step, so that schedulers work.
+    """
+
+    def __init__(self, optimizer: Optimizer, blocks: list[tuple[Block, slice]]) -> None:
+        check_elementwise(optimizer)
+        self._source = optimizer
+        self._pieces: list[tuple[int, int, Tensor, Tensor]] = []
+        groups: list[dict[str, Any]] = [
+            {**_options(group), "params": []} for group in optimizer.param_groups
+        ]
+        group_of = {
+            parameter: number
+            for number, group in enumerate(optimizer.param_groups)
+            for parameter in group["params"]
+        }
+        state: dict[Tensor, dict[str, Any]] = {}
+        for number, (block, slice_) in enumerate(blocks):
+            for index, parameter in enumerate(block.layout.parameters):
+                piece = _piece(block, index, slice_)
+                if piece is None or parameter not in group_of:
+                    continue
+                where, value, gradient = piece
+                self._pieces.append((number, index, value, gradient))
+                groups[group_of[parameter]]["params"].append(value)
+                if parameter in optimizer.state:
+                    state[value] = _cut_state(optimizer.state[parameter], parameter, where)
+        self._optimizer = _remake(optimizer, groups)
+        if self._optimizer is not None:
+            self._optimizer.state.update(state)
+
+    def step(self, marks: list[Tensor]) -> None:
+        """Step the pieces whose parameters are marked as having a gradient."""
+        if self._optimizer is None:
+            return
+        groups = zip(self._optimizer.param_groups, self._source.param_groups, strict=True)
+        for mine, theirs in groups:
+            mine.update(_options(theirs))
+        complete = [bool(one.all()) for one in marks]
+        for block, index, value, gradient in self._pieces:
+            value.grad = gradient if complete[block] or marks[block][index] else None
+        self._optimizer.step()
+
+
+def _options(group: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in group.items() if name != "params"}
+
+
+def _remake(optimizer: Optimizer, groups: list[dict[str, Any]]) -> Optimizer | None:
+    """The same kind of optimizer over other tensors; None if there is not one of them."""
+    if not any(group["params"] for group in groups):
+        return None
+    # A group may be empty here, which torch refuses on construction but not afterwards.
+    filled = next(group for group in groups if group["params"])
+    kind: Callable[[list[Tensor]], Optimizer] = type(optimizer)
+    made = kind(filled["params"])
+    made.param_groups.clear()
+    made.param_groups.extend(groups)
+    return made
+
+
+def _piece(block: Block, index: int, slice_: slice) -> tuple[slice, Tensor, Tensor] | None:
+    """What of a parameter lies in the slice: where in it, its values, its summed gradient."""
+    start = block.layout.starts[index]
+    end = start + block.layout.parameters[index].numel()
+    low, high = max(start, slice_.start), min(end, slice_.stop)
+    if low >= high:
+        return None
+    return slice(low - start, high - start), block.values[low:high], block.gradients[low:high]
+
+
+def _cut_state(state: dict[str, Any], parameter: nn.Parameter, where: slice) -> dict[str, Any]:
+    """A parameter's optimizer state, cut to a piece of it; counters and the like stay whole."""
+    cut: dict[str, Any] = {}
+    for name, value in state.items():
+        if isinstance(value, Tensor) and value.shape == parameter.shape and value.dim() > 0:
+            dense = torch.empty_strided(value.shape, parameter.stride(), dtype=value.dtype)
+            dense.copy_(value)
+            cut[name] = dense.as_strided((value.numel(),), (1,))[where].clone()
+        else:
+            cut[name] = value.clone() if isinstance(value, Tensor) else value
+    return cut

@@ -1,0 +1,25 @@
+"""Adding up the rows of a block's gradients, in their order, over a slice of its elements."""
+
+from phalanx.strategies.flat import Block
+
+#: Elements that are added up before going on to the next ones: they stay in a core's cache.
+_TILE = 32768
+
+
+class RowSum:
+    """Adds all rows of a slice to its first row. Its tensors are made once, not every step."""
+
+    def __init__(self, block: Block, slice_: slice) -> None:
+        rows = block.rows
+        # With two rows there is nothing to gain from tiles: each element is visited once anyway.
+        tile = _TILE if len(rows) > 2 else max(1, slice_.stop - slice_.start)
+        self._tiles = []
+        for start in range(slice_.start, slice_.stop, tile):
+            part = rows[:, start : min(start + tile, slice_.stop)]
+            self._tiles.append((part[0], list(part[1:])))
+
+    def add_up(self) -> None:
+        """Make the first row the sum of all."""
+        for total, others in self._tiles:
+            for other in others:
+                total.add_(other)
