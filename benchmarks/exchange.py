@@ -38,6 +38,8 @@ class Ranks:
     ranks: int
     open: Callable[[int], Exchange]
     close: Callable[[], None] = lambda: None
+    #: Where ranks read the sum in common, wait until all have read it.
+    settle: Callable[[], None] = lambda: None
 
 
 def _gloo() -> Ranks:
@@ -67,20 +69,48 @@ def _gloo_bound() -> Ranks:
 
 
 def _mpi() -> Ranks:
-    from phalanx.comm import world
+    from mpi4py import MPI  # by itself, as quick as it can be called from Python
 
-    comm = world()
+    comm = MPI.COMM_WORLD
 
     def open_exchange(elements: int) -> Exchange:
         buffer = torch.zeros(elements)
+        array = buffer.numpy()
 
         def run() -> Tensor:
-            comm.allreduce(buffer)
+            comm.Allreduce(MPI.IN_PLACE, array)
             return buffer
 
         return Exchange(buffer, run)
 
-    return Ranks(comm.rank, comm.size, open_exchange)
+    return Ranks(comm.Get_rank(), comm.Get_size(), open_exchange)
+
+
+def _shared() -> Ranks:
+    """As strategy `central` does it: a slice a rank, summed in memory that all ranks share."""
+    from phalanx.comm import world
+    from phalanx.comm.shared import SharedMemory, room_for
+    from phalanx.data.batches import cut
+    from phalanx.strategies.summing import RowSum
+
+    comm = world()
+
+    def open_exchange(elements: int) -> Exchange:
+        shape = (comm.size, elements)
+        memory = SharedMemory(comm, room_for(shape, torch.float32))
+        rows = memory.tensor(shape, torch.float32)
+        lines = cut(-(-elements // 64), comm.size)[comm.rank]  # slices end between cache lines
+        total = RowSum(rows, slice(lines.start * 64, min(lines.stop * 64, elements)))
+
+        def run() -> Tensor:
+            comm.barrier()
+            total.add_up()
+            comm.barrier()
+            return rows[0]
+
+        return Exchange(rows[comm.rank], run)
+
+    return Ranks(comm.rank, comm.size, open_exchange, settle=comm.barrier)
 
 
 def _horovod() -> Ranks:
@@ -99,14 +129,14 @@ def _horovod() -> Ranks:
     return Ranks(horovod.rank(), horovod.size(), open_exchange)
 
 
-#: Every way to exchange. Ours in shared memory (phalanx.comm.shared) joins here as "shared", and
-#: in exchange_run.py with its launcher.
+#: Every way to exchange; exchange_run.py has their launchers.
 METHODS: dict[str, Callable[[], Ranks]] = {
     "gloo": _gloo,
     "gloo-bound": _gloo_bound,
     "mpi": _mpi,
     "mpi-unbound": _mpi,
     "horovod": _horovod,
+    "shared": _shared,
 }
 
 
@@ -137,6 +167,7 @@ def _check(ranks: Ranks, exchange: Exchange) -> None:
     expected = torch.arange(len(exchange.buffer)) % 1000 * ranks.ranks + sum(range(ranks.ranks))
     if not torch.equal(exchange.run(), expected.to(torch.float32)):
         raise ArithmeticError(f"rank {ranks.rank} reads a wrong sum")
+    ranks.settle()
 
 
 def main() -> None:

@@ -50,7 +50,7 @@ class Exchanges:
 
 
 def rows(ranks: int) -> list[Row]:
-    """Everybody. Ours in shared memory joins here as Row("shared", "phalanx shared", bound)."""
+    """Everybody."""
     module = "benchmarks.exchange"
     bound, unbound = mpiexec(ranks, module), mpiexec(ranks, module, bind=False)
     gloo = torchrun(ranks, module)
@@ -60,14 +60,15 @@ def rows(ranks: int) -> list[Row]:
         Row("mpi-unbound", "MPI_Allreduce", unbound),
         Row("mpi", "MPI_Allreduce, bound", bound),
         Row("horovod", "Horovod", bound, needs="horovod"),
+        Row("shared", "phalanx shared", bound),
     ]
 
 
 def measure_exchanges(
-    ranks: int, sizes: Sequence[int], *, rounds: int, say: Say
-) -> tuple[list[Row], Exchanges]:
+    methods: Sequence[Row], sizes: Sequence[int], *, ranks: int, rounds: int, say: Say
+) -> Exchanges:
     """So many rounds of all methods, in turn, as far as the budget allows; one at least."""
-    methods, results = rows(ranks), Exchanges()
+    results = Exchanges()
     words = ["--sizes", ",".join(map(str, sizes))]
     bandwidth = Row("bandwidth", "memory bandwidth", mpiexec(ranks, "benchmarks.bandwidth"))
     started = time.perf_counter()
@@ -89,4 +90,4 @@ def measure_exchanges(
                 if line.startswith('{"method"'):
                     results.note(json.loads(line))
         results.rounds = number + 1
-    return methods, results
+    return results

@@ -7,7 +7,7 @@ from benchmarks.measurement import Measurement, best_rate
 from benchmarks.workloads import SEED, Workload
 from phalanx.comm import world
 from phalanx.comm.base import Communicator
-from phalanx.train.session import prepare_process
+from phalanx.train.compute import prepare_process
 from phalanx.train.trainer import Trainer
 
 
@@ -27,7 +27,7 @@ def measure(workload: Workload, comm: Communicator, *, strategy: str) -> Measure
     model = workload.make_model()
     trainer = Trainer(
         model,
-        workload.make_optimizer(model),
+        workload.make_optimizer(model, fused=True),  # as `phalanx train` makes it
         loss=workload.make_loss(),
         strategy=strategy,
         comm=comm,

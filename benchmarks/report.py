@@ -7,6 +7,8 @@ from datetime import date
 from benchmarks.contenders import Contender
 from benchmarks.exchange_run import Exchanges, Row
 from benchmarks.machine import machine, versions
+from benchmarks.memory_run import commands as memory_commands
+from benchmarks.memory_run import memory_table
 from benchmarks.rounds import Results
 from benchmarks.tables import bytes_text, exchange_table, ratio_table, table, training_table
 from benchmarks.workloads import Workload
@@ -29,6 +31,12 @@ once) at the bandwidth of all {ranks} cores adding arrays of that size together.
 moved {copy:.1f} GB/s and add {add:.1f} GB/s."""
 
 
+_MEMORY = """\
+All ranks' memory together (proportional set sizes) for each parameter of a float32 model trained
+with Adam, less what the processes used before there was a model. Parameters and gradients take 4
+bytes each, Adam's state 8; what `central` keeps once a host, the others keep once a rank."""
+
+
 @dataclass(frozen=True)
 class Run:
     """All that a report tells of."""
@@ -43,6 +51,7 @@ class Run:
     results: Results
     problems: Sequence[str]
     exchange: tuple[list[Row], Exchanges] | None
+    memory: dict[str, float | str]
 
 
 def describe_machine() -> dict[str, str]:
@@ -63,6 +72,8 @@ def render(run: Run) -> str:
         sections += _training(run)
     if run.exchange is not None:
         sections += _exchange(run.ranks, *run.exchange)
+    if run.memory:
+        sections += ["## Memory of a host", _MEMORY, memory_table(run.memory, run.ranks)]
     return "\n\n".join([*sections, *_commands(run)]) + "\n"
 
 
@@ -116,4 +127,7 @@ def _commands(run: Run) -> list[str]:
             for row in run.exchange[0]
             if not row.missing
         ]
+    if run.memory:
+        memory = memory_commands(run.ranks).items()
+        lines += [f"# memory: {name}\n{command}" for name, command in memory]
     return ["## Commands", "```sh\n" + "\n".join(lines) + "\n```"]

@@ -13,15 +13,16 @@ from pathlib import Path
 
 from benchmarks.contenders import contenders
 from benchmarks.exchange import SIZES
-from benchmarks.exchange_run import measure_exchanges
+from benchmarks.exchange_run import Exchanges, Row, measure_exchanges, rows
 from benchmarks.losses import mismatches
+from benchmarks.memory_run import measure_memory
 from benchmarks.report import Run, describe_machine, render
 from benchmarks.rounds import Say, measure_rounds
 from benchmarks.workloads import WORKLOADS, Workload
 from phalanx.comm.process import available_cores
 
 _REPORTS = Path(__file__).parent / "reports"
-_EXCHANGE = "exchange"
+_EXCHANGE, _MEMORY = "exchange", "memory"
 #: The whole run has ten minutes; the last tables need none of it.
 _SECONDS = 9.5 * 60
 _QUICK = (["iris-mlp", _EXCHANGE], (16, 64 << 10))
@@ -54,10 +55,8 @@ def _measure(arguments: Namespace, words: list[str], *, say: Say, started: float
     taking_part = [c for c in contenders(arguments.ranks) if _wanted(c.name, arguments)]
     if arguments.ranks > available_cores():
         say(f"only {available_cores()} cores for {arguments.ranks} ranks: they share them")
-    exchange = None
-    if _EXCHANGE in arguments.only:
-        sizes = _QUICK[1] if arguments.quick else SIZES
-        exchange = measure_exchanges(arguments.ranks, sizes, rounds=arguments.rounds, say=say)
+    exchange = _exchange(arguments, say) if _EXCHANGE in arguments.only else None
+    memory = measure_memory(arguments.ranks, say) if _MEMORY in arguments.only else {}
     results = measure_rounds(
         taking_part,
         chosen,
@@ -68,6 +67,9 @@ def _measure(arguments: Namespace, words: list[str], *, say: Say, started: float
     )
     problems = [f"{name}: {cause}" for name, cause in results.failed.items()]
     problems += [f"{n}: {c}" for n, c in (exchange[1].failed.items() if exchange else ())]
+    problems += [
+        f"memory, {name}: {cause}" for name, cause in memory.items() if isinstance(cause, str)
+    ]
     for workload in chosen:
         problems += mismatches(results, workload, contenders=taking_part)
     return Run(
@@ -81,7 +83,17 @@ def _measure(arguments: Namespace, words: list[str], *, say: Say, started: float
         results=results,
         problems=problems,
         exchange=exchange,
+        memory=memory,
     )
+
+
+def _exchange(arguments: Namespace, say: Say) -> tuple[list[Row], Exchanges]:
+    sizes = _QUICK[1] if arguments.quick else SIZES
+    methods = [row for row in rows(arguments.ranks) if _wanted(row.name, arguments)]
+    results = measure_exchanges(
+        methods, sizes, ranks=arguments.ranks, rounds=arguments.rounds, say=say
+    )
+    return methods, results
 
 
 def _wanted(name: str, arguments: Namespace) -> bool:
@@ -101,7 +113,7 @@ def _workloads(arguments: Namespace) -> list[Workload]:
 
 def _parse(words: list[str]) -> Namespace:
     parser = ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    names = [*WORKLOADS, _EXCHANGE]
+    names = [*WORKLOADS, _EXCHANGE, _MEMORY]
     parser.add_argument("--only", nargs="+", choices=names, help="leave out all others")
     parser.add_argument("--rows", nargs="+", help="how the names of contenders to run begin")
     parser.add_argument("--ranks", type=int, default=2, help="and threads, of parallel rows [2]")

@@ -79,9 +79,16 @@ def processes_in(folder: Path) -> list[int]:
     return found
 
 
-def wait_until_gone(folder: Path, *, seconds: float = 10) -> list[int]:
-    """The processes that still work in a folder after so long."""
+def shared_memory() -> list[str]:
+    """What has a name of ours in the machine's shared memory."""
+    return [path.name for path in Path("/dev/shm").iterdir() if path.name.startswith("phalanx")]
+
+
+def left_behind(folder: Path, *, seconds: float = 10) -> list[str]:
+    """What a job in a folder leaves: processes, and names in shared memory, even after so long."""
     deadline = time.monotonic() + seconds
-    while processes_in(folder) and time.monotonic() < deadline:
+    while True:
+        left = [*map(str, processes_in(folder)), *shared_memory()]
+        if not left or time.monotonic() > deadline:
+            return left
         time.sleep(0.05)
-    return processes_in(folder)

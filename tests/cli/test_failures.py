@@ -1,4 +1,4 @@
-"""A job that fails ends as a whole: soon, with one explanation, and with nothing left running."""
+"""A job that fails ends as a whole: soon, with one explanation, and with nothing left behind."""
 
 import os
 import signal
@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Phalanx, wait_until_gone
+from tests.cli.conftest import Phalanx, left_behind
 
 Start = Callable[..., subprocess.Popen[str]]
-LONG = ("train", "--ranks", 2, "--epochs", 1000000, "--hidden", 8)
+#: By `central`: ranks that share memory, and that wait for each other in barriers.
+LONG = ("train", "--strategy", "central", "--ranks", 2, "--epochs", 1000000, "--hidden", 8)
 
 FAILING = """
 import os
@@ -39,13 +40,13 @@ def test_an_exception_ends_all_ranks_with_one_traceback(
     phalanx: Phalanx, tmp_path: Path, condition: str
 ) -> None:
     (tmp_path / "failing.py").write_text(FAILING.format(condition=condition))
-    done = phalanx("train", "--model", "failing.py:Failing", "--ranks", 3)
+    done = phalanx("train", "--strategy", "central", "--model", "failing.py:Failing", "--ranks", 3)
     assert done.returncode == 1
     assert done.stderr.count("Traceback") == 1, done.stderr
     assert done.stderr.count("the seventh seal") == 2  # the line of code, and the error itself
     assert done.stderr.startswith("rank ")
     assert "MPI_ABORT" not in done.stderr
-    assert wait_until_gone(tmp_path) == []
+    assert left_behind(tmp_path) == []
 
 
 def until_training(process: subprocess.Popen[str]) -> None:
@@ -63,15 +64,15 @@ def test_a_signal_ends_every_rank(start: Start, tmp_path: Path, number: int, cod
     process.send_signal(number)
     process.communicate(timeout=30)
     assert process.returncode == code
-    assert wait_until_gone(tmp_path) == []
+    assert left_behind(tmp_path) == []
 
 
-def test_a_killed_launcher_leaves_no_rank_behind(start: Start, tmp_path: Path) -> None:
+def test_a_killed_launcher_leaves_nothing_behind(start: Start, tmp_path: Path) -> None:
     process = start(*LONG)
     until_training(process)
     process.kill()
     process.wait()
-    assert wait_until_gone(tmp_path) == []
+    assert left_behind(tmp_path) == []
 
 
 def test_a_killed_rank_ends_the_job(start: Start, tmp_path: Path) -> None:
@@ -81,7 +82,14 @@ def test_a_killed_rank_ends_the_job(start: Start, tmp_path: Path) -> None:
     output = process.communicate(timeout=30)[1]
     assert process.returncode not in (0, None)
     assert "rank 1" in output
-    assert wait_until_gone(tmp_path) == []
+    assert "signal 9" in output
+    assert left_behind(tmp_path) == []
+
+
+def test_a_job_that_succeeds_leaves_nothing_behind(phalanx: Phalanx, tmp_path: Path) -> None:
+    done = phalanx("train", "--strategy", "central", "--ranks", 2, "--epochs", 2, "--hidden", 8)
+    assert done.returncode == 0, done.stderr
+    assert left_behind(tmp_path) == []
 
 
 def rank_process(launcher: int) -> int:

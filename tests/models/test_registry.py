@@ -5,7 +5,7 @@ from phalanx.models import check, describe, model_names
 
 
 def test_names() -> None:
-    assert model_names() == ("mlp", "simplecnn")
+    assert model_names()[:2] == ("mlp", "simplecnn")
     assert tuple(entry.name for entry in describe()) == model_names()
     assert [option.name for option in describe()[0].options] == ["hidden", "activation"]
 
@@ -15,7 +15,7 @@ def test_names() -> None:
     [
         ("mpl", r"unknown model 'mpl': did you mean 'mlp'"),
         ("SimpleCNN", "did you mean 'simplecnn'"),
-        ("quux", "There are: mlp, simplecnn; your own is named as path/to/file.py:function"),
+        ("quux", r"There are: mlp, simplecnn, .*; your own is named as path/to/file.py:function"),
         ("my/model.py", "your own is named as path/to/file.py:function"),
     ],
 )

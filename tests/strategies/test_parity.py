@@ -42,6 +42,7 @@ def train(
     loss: str = "cross-entropy",
     reduction: Any = "mean",
     batch_size: int = 13,
+    memory_format: Any = "auto",
 ) -> list[Tensor]:
     trainer = Trainer(
         model,
@@ -50,6 +51,7 @@ def train(
         strategy=strategy,
         comm=comm,
         seed=5,
+        memory_format=memory_format,
     )
     trainer.fit(make_split(), epochs=1, batch_size=batch_size)
     trainer.sync()
@@ -126,7 +128,13 @@ def test_every_rank_has_the_same_weights(comm: Communicator) -> None:
 def test_single_equals_plain_torch_exactly(model: str, optimizer: str) -> None:
     plain = make_model(model)
     ours = copy.deepcopy(plain)
-    train(ours, SingleCommunicator(), strategy="single", optimizer=optimizer)
+    train(
+        ours,
+        SingleCommunicator(),
+        strategy="single",
+        optimizer=optimizer,
+        memory_format="preserve",
+    )
     stepper = OPTIMIZERS[optimizer](plain.parameters())
     for batch in batches(make_split(), batch_size=13, seed=5, epoch=0):
         inputs, targets = batch.whole()

@@ -43,6 +43,7 @@ def _train_here(settings: Settings) -> None:
     from phalanx.train.runs import RunFolder
 
     console = make_console()
+    _show_log(console)
     run = RunFolder.create(settings)
     run.write_config(
         settings,
@@ -53,6 +54,19 @@ def _train_here(settings: Settings) -> None:
     _introduce(console, session)
     result = session.train(run, make_progress(console))
     _conclude(console, result, run)
+
+
+def _show_log(console: "Console") -> None:
+    """Show what the library has to say about its choices, as a part of the output."""
+    import logging
+
+    class Shown(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            console.print(record.getMessage(), highlight=False, soft_wrap=True)
+
+    log = logging.getLogger("phalanx")
+    log.addHandler(Shown())
+    log.setLevel(logging.INFO)
 
 
 def _introduce(console: "Console", session: "Session") -> None:
@@ -69,7 +83,10 @@ def _conclude(console: "Console", result: dict[str, Any], run: Any) -> None:
     before, test = result["test_before"], result["test"]
     if before is not None:
         say(f"test before: loss {before['loss']:.4f}  accuracy {before['accuracy']:.2%}")
-    say(f"time {result['seconds']:.2f} s  {result['samples_per_second']:,.0f} samples/s")
+    say(
+        f"time {result['seconds']:.2f} s  {result['samples_per_second']:,.0f} samples/s  "
+        f"memory {result['memory_bytes'] / 2**20:,.0f} MiB on this host"
+    )
     say(f"test: loss {test['loss']:.4f}  accuracy {test['accuracy']:.2%}")
     say(f"weights sha256: {result['weights_sha256']}")
     say(f"run: {run.path}")

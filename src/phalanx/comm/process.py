@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -35,6 +36,27 @@ def keep_freed_memory() -> bool:
         return False
     chosen = [(number, value) for name, number, value in _ALLOCATOR if name not in os.environ]
     return all([mallopt(number, value) == 1 for number, value in chosen]) and bool(chosen)
+
+
+def release_freed_memory() -> None:
+    """Return to the kernel, once, what has been freed so far; for after a large move."""
+    trim = getattr(_libc(), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
+
+
+def memory_share() -> int:
+    """The bytes of memory that this process uses; shared ones count in part, so that sums add up.
+
+    Freed memory is kept for reuse (see above), and so this is close to the most it ever used.
+    """
+    try:
+        rollup = Path("/proc/self/smaps_rollup").read_text()
+    except OSError:  # a kernel without it: shared memory then counts in full
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    found = re.search(r"^Pss:\s+(\d+) kB", rollup, re.MULTILINE)
+    return int(found.group(1)) << 10 if found else 0
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> None:

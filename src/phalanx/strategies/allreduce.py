@@ -3,15 +3,27 @@
 Known elsewhere as the collective scheme, mirrored storage, Horovod or DDP. With fixed shards the
 order of the sum matters, which MPI leaves open: the shards' gradients are then gathered everywhere
 and added up in their order.
+
+Options say how: by which of MPI's algorithms, during the backward pass, or in 16 bits. Overlap and
+compression go together; an algorithm goes with overlap where MPI has it for non-blocking sums too,
+but not with compression, which adds up by itself.
 """
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
+from phalanx.comm import algorithms
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch, cut
+from phalanx.errors import UsageError
+from phalanx.spelling import unknown
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
+from phalanx.strategies.compression import COMPRESSIBLE, COMPRESSIONS, CompressedSum, Compression
+from phalanx.strategies.exchange import BlockingSum, Exchange, Exchanges, StartedSum
 from phalanx.strategies.flat import FlatParameters
 from phalanx.strategies.gradient import PartGradients
+from phalanx.strategies.overlap import Bucket, Overlap, cut_in_buckets
 from phalanx.strategies.replica import Replica, average_buffers, broadcast_model
 from phalanx.strategies.statistics import Statistics
 from phalanx.strategies.summing import RowSum
@@ -19,35 +31,103 @@ from phalanx.strategies.summing import RowSum
 
 @dataclass(frozen=True)
 class Allreduce(Strategy):
-    """One blocking exchange of the flat gradient a step."""
+    """One exchange of the flat gradient a step."""
+
+    #: How MPI adds up: one of `phalanx.comm.algorithms.ALGORITHMS`.
+    algorithm: str = algorithms.AUTO
+    #: Exchange gradients during the backward pass, as they come.
+    overlap: bool = False
+    #: Exchange gradients in 16 bits.
+    compress: Compression | None = None
+    #: With overlap: about how much of the gradient is exchanged at a time.
+    bucket_bytes: int = 4 << 20
+
+    def __post_init__(self) -> None:
+        algorithms.check(self.algorithm, started=self.overlap)
+        if self.compress is not None and self.compress not in COMPRESSIONS:
+            raise unknown("compression", self.compress, known=COMPRESSIONS)
+        if self.compress is not None and self.algorithm != algorithms.AUTO:
+            raise UsageError(
+                f"algorithm '{self.algorithm}' is for MPI's own sums, and compressed gradients "
+                "are not added up by MPI: choose one of the two"
+            )
+        if self.bucket_bytes < 1:
+            raise UsageError(f"bucket_bytes must be at least 1, not {self.bucket_bytes}")
 
     def bind(self, comm: Communicator, task: Task) -> Worker:
-        if task.shards is not None:
-            return ShardedAllreduceWorker(comm, task, task.shards)
-        return AllreduceWorker(comm, task)
+        if self.overlap and task.compile:
+            raise UsageError(
+                "a compiled backward pass brings all gradients at once, which leaves nothing to "
+                "overlap: leave out one of the two"
+            )
+        if task.shards is None:
+            comm = algorithms.choose(comm, self.algorithm, started=self.overlap)
+            return AllreduceWorker(comm, task, self)
+        if self != Allreduce(bucket_bytes=self.bucket_bytes):
+            raise UsageError(
+                "fixed shards are added up in an order of their own, which leaves nothing to an "
+                "algorithm, to overlap or to compression: leave out those, or the shards"
+            )
+        return ShardedAllreduceWorker(comm, task, task.shards)
 
 
 class AllreduceWorker(Worker):
-    def __init__(self, comm: Communicator, task: Task) -> None:
+    def __init__(self, comm: Communicator, task: Task, options: Allreduce) -> None:
         self._comm = comm
         self._task = task
         broadcast_model(comm, task.model)
         self._flat = FlatParameters(task.model)
         self._replica = Replica(task, self._flat)
+        buckets: list[Bucket] = []
+        if options.overlap:
+            for block in reversed(self._flat.blocks):
+                buckets += cut_in_buckets(block, options.bucket_bytes)
+        exchanges = _exchanges(comm, self._flat, buckets=buckets, options=options)
+        self._overlap = Overlap(Exchanges(exchanges), buckets)
+        self._marks = [block.marks()[0].clone() for block in self._flat.blocks]
         self._gradients = PartGradients(
-            task, self._flat, parts=range(comm.rank, comm.rank + 1), of=comm.size, rows=[0]
+            task,
+            self._flat,
+            parts=range(comm.rank, comm.rank + 1),
+            of=comm.size,
+            rows=[0],
+            before_last_pass=self._overlap.watch,
         )
 
     def step(self, batch: Batch) -> Outcome:
         outcome = self._gradients.compute(batch)
-        for block in self._flat.blocks:
-            self._comm.allreduce(block.rows[0])
-        self._replica.update()
+        for block, marks in zip(self._flat.blocks, self._marks, strict=True):
+            marks.copy_(block.marks()[0])
+        self._overlap.finish()
+        self._replica.update([block.marks()[0] for block in self._flat.blocks])
+        # The exchange has made sums of this rank's marks, which are written only when they change.
+        for block, marks in zip(self._flat.blocks, self._marks, strict=True):
+            block.marks()[0].copy_(marks)
         return outcome
 
     def sync(self) -> None:
         """Weights are the same everywhere already; running statistics are averaged."""
         average_buffers(self._comm, self._task.model)
+
+
+def _exchanges(
+    comm: Communicator, flat: FlatParameters, *, buckets: list[Bucket], options: Allreduce
+) -> list[Exchange]:
+    """What is exchanged in a step, in this order."""
+    if not options.overlap and options.compress is None:
+        return [BlockingSum(comm, block.rows[0]) for block in flat.blocks]
+    started = StartedSum if options.overlap else BlockingSum
+
+    def gradient_sum(gradients: Tensor) -> Exchange:
+        # Alone, a rank sends nothing, and so needs to round nothing.
+        if options.compress is None or comm.size == 1 or gradients.dtype not in COMPRESSIBLE:
+            return started(comm, gradients)
+        return CompressedSum(comm, gradients, options.compress)
+
+    pieces = [bucket.gradients for bucket in buckets] or [block.gradients for block in flat.blocks]
+    # The marks are known when the backward pass is over, and must arrive as they are.
+    marks = [started(comm, block.marks()[0]) for block in flat.blocks]
+    return [*map(gradient_sum, pieces), *marks]
 
 
 class ShardedAllreduceWorker(Worker):
@@ -58,7 +138,9 @@ class ShardedAllreduceWorker(Worker):
         self._counts = [part.stop - part.start for part in parts]
         broadcast_model(comm, task.model)
         self._flat = FlatParameters(task.model, rows=shards)
-        self._sums = [RowSum(block, slice(0, block.layout.length)) for block in self._flat.blocks]
+        self._sums = [
+            RowSum(block.rows, slice(0, block.layout.length)) for block in self._flat.blocks
+        ]
         self._replica = Replica(task, self._flat)
         self._statistics = Statistics(task.model, comm, shards=shards)
         mine = range(self._mine.start, self._mine.stop)
@@ -71,9 +153,8 @@ class ShardedAllreduceWorker(Worker):
         for block, total in zip(self._flat.blocks, self._sums, strict=True):
             self._comm.allgather(block.rows[self._mine], block.rows, counts=self._counts)
             total.add_up()
-            block.marks()[0] = block.marks().amax(0)
         self._statistics.finish(batch.size)
-        self._replica.update()
+        self._replica.update([block.marks().amax(0) for block in self._flat.blocks])
         return outcome
 
     def sync(self) -> None:

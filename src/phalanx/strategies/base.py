@@ -50,10 +50,17 @@ class Task:
     clip_norm: float | None = None
     #: Compute each part in so many passes, one after the other, to save memory.
     accumulate: int = 1
+    #: Compile forward and backward into one function, if that is faster.
+    compile: bool = False
 
     def __post_init__(self) -> None:
         if self.shards is not None and self.shards < 1:
             raise UsageError(f"shards must be at least 1, not {self.shards}")
+        if self.shards is not None and self.compile:
+            raise UsageError(
+                "compiled code depends on the sizes that a rank has seen, and so do its last bits, "
+                "which fixed shards promise: leave out compile, or the shards"
+            )
         if self.accumulate < 1:
             raise UsageError(f"accumulate must be at least 1, not {self.accumulate}")
         if self.clip_norm is not None and not self.clip_norm > 0:

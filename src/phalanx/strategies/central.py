@@ -16,6 +16,7 @@ from torch import Tensor
 
 from phalanx.comm.base import Communicator
 from phalanx.comm.hosts import Hosts, arrange
+from phalanx.comm.process import release_freed_memory
 from phalanx.comm.shared import SharedMemory, room_for
 from phalanx.data.batches import Batch, cut
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
@@ -48,6 +49,7 @@ class CentralWorker(Worker):
         first = comm.rank - hosts.host.rank  # the first rank of this host, and so its first part
         last = parts[first + hosts.host.size - 1]
         rows = range(parts[first].start, last.stop)
+        self._filled = len(rows)  # none on a host that fewer shards than ranks leave idle
         # Before the move: the ranks of a host will all write their weights to the same place.
         broadcast_model(comm, task.model)
         self._flat, self._squares = self._share(task, max(1, len(rows)))
@@ -74,6 +76,7 @@ class CentralWorker(Worker):
             room += room_for((rows, layout.row_length), layout.dtype)
         memory = SharedMemory(self._hosts.host, room)
         flat = FlatParameters(task.model, rows=rows, allocate=memory.tensor)
+        release_freed_memory()  # where the weights were before
         self._hosts.host.barrier()
         return flat, memory.tensor((chunks,), torch.float64)
 
@@ -90,7 +93,7 @@ class CentralWorker(Worker):
             self._chunks.append(chunks)
             self._slices.append(slice(chunks.start * size, chunks.stop * size))
         blocks = list(zip(self._flat.blocks, self._slices, strict=True))
-        self._sums = [RowSum(block, slice_) for block, slice_ in blocks]
+        self._sums = [RowSum(block.rows, slice_) for block, slice_ in blocks]
         self._optimizer = SlicedOptimizer(self._task.optimizer, blocks)
 
     def step(self, batch: Batch) -> Outcome:
@@ -119,7 +122,7 @@ class CentralWorker(Worker):
                 total.add_up()
                 peers.allreduce(block.gradients[slice_])
             else:
-                _add_up_in_order(peers, block.rows[:, slice_])
+                _add_up_in_order(peers, block.rows[:, slice_], filled=self._filled)
         for marked in marks:
             peers.allreduce(marked, "maximum")
 
@@ -141,12 +144,12 @@ class CentralWorker(Worker):
             average_buffers(self._hosts.everyone, self._task.model)
 
 
-def _add_up_in_order(peers: Communicator, rows: Tensor) -> None:
+def _add_up_in_order(peers: Communicator, rows: Tensor, *, filled: int) -> None:
     """Collective. Add up row by row from the first host to the last, as a single host would."""
     total = torch.zeros_like(rows[0])
     if peers.rank > 0:
         peers.receive(total, peers.rank - 1)
-    for row in rows:
+    for row in rows[:filled]:
         total.add_(row)
     if peers.rank < peers.size - 1:
         peers.send(total, peers.rank + 1)

@@ -1,6 +1,6 @@
 """Forward and backward over this rank's parts of a global batch, as every strategy does them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
@@ -8,11 +8,23 @@ from phalanx.data.batches import Batch, cut
 from phalanx.data.split import Samples
 from phalanx.strategies.base import Outcome, Task
 from phalanx.strategies.flat import FlatParameters
+from phalanx.strategies.passes import Pass, make_pass
 from phalanx.strategies.randomness import seed_part
 from phalanx.strategies.statistics import Statistics
 
 
-def accumulate_gradients(task: Task, samples: Samples, *, batch_size: int) -> Outcome:
+def _nothing() -> None:
+    pass
+
+
+def accumulate_gradients(
+    task: Task,
+    samples: Samples,
+    *,
+    batch_size: int,
+    run: Pass,
+    before_last_pass: Callable[[], None] = _nothing,
+) -> Outcome:
     """Add to every `.grad` what these samples contribute to the loss of the global batch.
 
     No sample, no contribution: the model is then not called at all.
@@ -23,12 +35,12 @@ def accumulate_gradients(task: Task, samples: Samples, *, batch_size: int) -> Ou
         targets = samples.targets[piece]
         if len(targets) == 0:
             continue
-        outputs = task.model(samples.inputs[piece])
-        loss = task.loss.function(outputs, targets)
+        if piece.stop == count:
+            before_last_pass()
         share = task.loss.share(len(targets), batch_size)
-        (loss if share == 1.0 else loss * share).backward()  # type: ignore[no-untyped-call]
+        loss, outputs = run(samples.inputs[piece], targets, share)
         total = task.loss.total(loss.item(), len(targets))
-        outcomes.append(Outcome(loss=total, targets=targets, outputs=outputs.detach()))
+        outcomes.append(Outcome(loss=total, targets=targets, outputs=outputs))
     return joined(outcomes)
 
 
@@ -58,12 +70,15 @@ class PartGradients:
         of: int,
         rows: Sequence[int],
         statistics: Statistics | None = None,
+        before_last_pass: Callable[[], None] = _nothing,
     ) -> None:
         self._task = task
         self._flat = flat
         self._parts = list(zip(parts, rows, strict=True))
         self._of = of
         self._statistics = statistics
+        self._before_last_pass = before_last_pass
+        self._pass = make_pass(task)
         self._steps = 0
 
     def compute(self, batch: Batch) -> Outcome:
@@ -89,7 +104,13 @@ class PartGradients:
     def _compute_part(self, batch: Batch, part: int) -> Outcome:
         seed_part(self._task.seed, self._steps, part)
         samples = batch.part(part, of=self._of)
-        outcome = accumulate_gradients(self._task, samples, batch_size=batch.size)
+        outcome = accumulate_gradients(
+            self._task,
+            samples,
+            batch_size=batch.size,
+            run=self._pass,
+            before_last_pass=self._before_last_pass,
+        )
         if self._statistics is not None:
             self._statistics.record(part)
         return outcome

@@ -1,6 +1,6 @@
 """What strategies with a whole model on every rank share: one start, one update, one end."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -18,19 +18,18 @@ class Replica:
         self._task = task
         self._flat = flat
 
-    def update(self) -> None:
-        """Clip if asked to, and step the optimizer; parameters without gradient are skipped."""
+    def update(self, marks: Sequence[Tensor]) -> None:
+        """Clip if asked to, and step the optimizer; parameters not marked are skipped."""
         task, blocks = self._task, self._flat.blocks
         if task.clip_norm is not None:
             squares = [chunk_squares(block, slice(0, chunk_count(block))) for block in blocks]
             factor = clip_factor(torch.cat(squares), task.clip_norm)
             for block in blocks:
                 block.gradients.mul_(factor)
-        for block in blocks:
+        for block, marked in zip(blocks, marks, strict=True):
             block.attach_gradients(0)
-            marks = block.marks()[0]
-            if not marks.all():
-                _drop_unused(block.layout.parameters, marks)
+            if not marked.all():
+                _drop_unused(block.layout.parameters, marked)
         task.optimizer.step()
 
 

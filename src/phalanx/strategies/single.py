@@ -10,6 +10,7 @@ from phalanx.errors import UsageError
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
 from phalanx.strategies.flat import FlatParameters
 from phalanx.strategies.gradient import PartGradients, accumulate_gradients
+from phalanx.strategies.passes import make_pass
 from phalanx.strategies.replica import Replica
 from phalanx.strategies.statistics import Statistics
 
@@ -29,11 +30,12 @@ class SingleWorker(Worker):
 
     def __init__(self, task: Task) -> None:
         self._task = task
+        self._pass = make_pass(task)
 
     def step(self, batch: Batch) -> Outcome:
         task = self._task
         task.optimizer.zero_grad()
-        outcome = accumulate_gradients(task, batch.whole(), batch_size=batch.size)
+        outcome = accumulate_gradients(task, batch.whole(), batch_size=batch.size, run=self._pass)
         if task.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(task.model.parameters(), task.clip_norm)
         task.optimizer.step()
@@ -49,11 +51,11 @@ class ShardedSingleWorker(Worker):
     def __init__(self, comm: Communicator, task: Task) -> None:
         assert task.shards is not None
         self._statistics = Statistics(task.model, comm, shards=task.shards)
-        flat = FlatParameters(task.model)
-        self._replica = Replica(task, flat)
+        self._flat = FlatParameters(task.model)
+        self._replica = Replica(task, self._flat)
         self._gradients = PartGradients(
             task,
-            flat,
+            self._flat,
             parts=range(task.shards),
             of=task.shards,
             rows=[0] * task.shards,
@@ -63,7 +65,7 @@ class ShardedSingleWorker(Worker):
     def step(self, batch: Batch) -> Outcome:
         outcome = self._gradients.compute(batch)
         self._statistics.finish(batch.size)
-        self._replica.update()
+        self._replica.update([block.marks()[0] for block in self._flat.blocks])
         return outcome
 
     def sync(self) -> None:

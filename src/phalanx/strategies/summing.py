@@ -1,6 +1,6 @@
-"""Adding up the rows of a block's gradients, in their order, over a slice of its elements."""
+"""Adding up rows of gradients, in their order, over a slice of their elements."""
 
-from phalanx.strategies.flat import Block
+from torch import Tensor
 
 #: Elements that are added up before going on to the next ones: they stay in a core's cache.
 _TILE = 32768
@@ -9,8 +9,7 @@ _TILE = 32768
 class RowSum:
     """Adds all rows of a slice to its first row. Its tensors are made once, not every step."""
 
-    def __init__(self, block: Block, slice_: slice) -> None:
-        rows = block.rows
+    def __init__(self, rows: Tensor, slice_: slice) -> None:
         # With two rows there is nothing to gain from tiles: each element is visited once anyway.
         tile = _TILE if len(rows) > 2 else max(1, slice_.stop - slice_.start)
         self._tiles = []

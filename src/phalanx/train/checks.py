@@ -3,6 +3,7 @@
 import dataclasses
 
 from phalanx import data, models
+from phalanx.comm import algorithms
 from phalanx.errors import UsageError
 from phalanx.spelling import unknown
 from phalanx.strategies import registry as strategies
@@ -16,7 +17,9 @@ def check_settings(settings: Settings, ranks: int) -> None:
     _check_combinations(settings)
     data.check(settings.dataset, settings.data_dir)
     models.check(settings.model, settings.model_options)
-    strategies.check(settings.strategy or strategies.default_strategy(ranks), ranks)
+    options = settings.strategy_options
+    strategy = settings.strategy or strategies.default_strategy(ranks, options)
+    strategies.check(strategy, ranks, options=options)
     if settings.output is not None and settings.output.exists():
         if not settings.output.is_dir():
             raise UsageError(f"--output {settings.output} is a file, not a folder")
@@ -66,6 +69,22 @@ def _check_combinations(settings: Settings) -> None:
         raise UsageError("--batch-size and --batch-size-per-rank say the same thing: give one")
     if settings.momentum is not None and settings.optimizer != "sgd":
         raise UsageError(f"--momentum is an option of sgd, not of {settings.optimizer}")
+    if settings.algorithm is not None:
+        algorithms.check(settings.algorithm, started=settings.overlap)
+        if settings.compress is not None and settings.algorithm != algorithms.AUTO:
+            raise UsageError(
+                f"--algorithm {settings.algorithm} is for MPI's own sums, and gradients under "
+                "--compress are not added up by MPI: give one of the two"
+            )
+    if settings.compile and (settings.shards is not None or settings.overlap):
+        other = "--shards" if settings.shards is not None else "--overlap"
+        raise UsageError(f"--compile does not go together with {other}: leave out one of the two")
+    if settings.shards is not None and settings.strategy_options:
+        flags = ", ".join(map(_flag, settings.strategy_options))
+        raise UsageError(
+            f"--shards adds up in an order of its own, which leaves nothing to {flags}: "
+            "give one or the other"
+        )
 
 
 def _flag(name: str) -> str:

@@ -11,10 +11,10 @@ from torch.optim import Optimizer
 from phalanx import data, models
 from phalanx.comm import world
 from phalanx.comm.base import Communicator
-from phalanx.comm.process import keep_freed_memory, threads_per_rank
 from phalanx.data.split import Dataset, hold_out
 from phalanx.strategies.base import Loss, Reduction
-from phalanx.strategies.registry import default_strategy
+from phalanx.strategies.registry import default_strategy, make
+from phalanx.train.compute import MemoryFormat, memory_of_host, prepare_process
 from phalanx.train.losses import make_loss
 from phalanx.train.metrics import Metrics
 from phalanx.train.optimizers import make_optimizer
@@ -35,7 +35,9 @@ class Session:
         if threads is None and settings.shards is not None:
             threads = 1  # bits depend on the threads, and the same ones are promised on any ranks
         prepare_process(self.comm, threads)
-        self.strategy = settings.strategy or default_strategy(self.comm.size)
+        self.strategy = settings.strategy or default_strategy(
+            self.comm.size, settings.strategy_options
+        )
         self.dtype: torch.dtype = getattr(torch, settings.dtype)
         self.dataset: Dataset = data.load(settings.dataset, data_dir=settings.data_dir)
         self.model = self._build_model()
@@ -70,12 +72,14 @@ class Session:
             self.model,
             optimizer,
             loss=self.loss,
-            strategy=self.strategy,
+            strategy=make(self.strategy, settings.strategy_options),
             comm=self.comm,
             seed=settings.seed,
             shards=settings.shards,
             clip_norm=settings.clip_norm,
             accumulate=settings.accumulate,
+            compile=settings.compile,
+            memory_format=cast(MemoryFormat, settings.memory_format),
         )
         before = trainer.evaluate(self.dataset.test) if settings.evaluate_first else None
         started = time.perf_counter()
@@ -110,19 +114,10 @@ class Session:
             "samples_per_second": samples / training if training else 0.0,
             "test": asdict(test),
             "test_before": None if before is None else asdict(before),
+            "memory_bytes": memory_of_host(self.comm),
             "weights_sha256": weights_digest(self.model),
         }
         if run is not None:
             save_weights(self.model, run.weights)
             run.write_result(result)
         return result
-
-
-def prepare_process(comm: Communicator, threads: int | None) -> None:
-    """Collective. Give this rank its allocator settings and its share of the host's cores."""
-    keep_freed_memory()
-    host = comm.host()
-    count = threads_per_rank(threads, host.allgather_objects)
-    host.free()
-    if count is not None:
-        torch.set_num_threads(count)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from phalanx.comm.algorithms import ALGORITHMS
+
 
 def _setting(default: Any, group: str, help: str, *, choices: tuple[str, ...] = ()) -> Any:  # noqa: A002
     return dataclasses.field(
@@ -70,6 +72,15 @@ class Settings:
         "What weights and samples are kept in.",
         choices=("float32", "float64"),
     )
+    compile: bool = _setting(
+        False, "Training", "Compile forward and backward into one function, if that is faster."
+    )
+    memory_format: str = _setting(
+        "auto",
+        "Training",
+        "How images are laid out; auto is channels-last for models with convolutions.",
+        choices=("auto", "channels-last", "preserve"),
+    )
     seed: int = _setting(0, "Training", "Decides initial weights, data order and dropout.")
     evaluate_first: bool = _setting(
         False, "Training", "Evaluate on the test samples before the first epoch, too."
@@ -90,6 +101,21 @@ class Settings:
         "Cut each batch into N parts, whatever the ranks: bit for bit the same weights on 1 to N "
         "ranks (and one thread a rank unless told otherwise) [default: a part a rank]",
     )
+    algorithm: str | None = _setting(
+        None,
+        "Parallelism",
+        "allreduce: how MPI adds up gradients; Open MPI alone has a switch for it [default: auto]",
+        choices=ALGORITHMS,
+    )
+    overlap: bool = _setting(
+        False, "Parallelism", "allreduce: exchange gradients while the backward pass goes on."
+    )
+    compress: str | None = _setting(
+        None,
+        "Parallelism",
+        "allreduce: exchange gradients in 16 bits [default: as they are]",
+        choices=("fp16", "bf16"),
+    )
     threads: int | None = _setting(
         None, "Parallelism", "Threads a rank [default: OMP_NUM_THREADS, or cores ÷ ranks]"
     )
@@ -109,6 +135,16 @@ class Settings:
     def model_options(self) -> dict[str, Any]:
         """The options for the model that were given."""
         given = {"hidden": self.hidden, "activation": self.activation}
+        return {name: value for name, value in given.items() if value is not None}
+
+    @property
+    def strategy_options(self) -> dict[str, Any]:
+        """The options for the strategy that were given."""
+        given = {
+            "algorithm": self.algorithm,
+            "overlap": self.overlap or None,
+            "compress": self.compress,
+        }
         return {name: value for name, value in given.items() if value is not None}
 
     def for_json(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from phalanx.strategies.base import Loss, Strategy, Task
 from phalanx.strategies.registry import check, default_strategy, make
 from phalanx.strategies.sliced import is_elementwise
 from phalanx.train import inference
+from phalanx.train.compute import MemoryFormat, lay_out
 from phalanx.train.losses import make_loss
 from phalanx.train.metrics import Meter, Metrics
 from phalanx.train.progress import Progress, Silent
@@ -54,16 +55,21 @@ class Trainer:
         shards: int | None = None,
         clip_norm: float | None = None,
         accumulate: int = 1,
+        compile: bool = False,  # noqa: A002
+        memory_format: MemoryFormat = "auto",
     ) -> None:
         """Collective.
 
         With `shards`, every global batch is cut into so many parts whatever the number of ranks,
         and the weights are bit for bit the same on any number of ranks up to it, if all use as
         many threads. `clip_norm` clips gradients by their global norm. `accumulate` computes each
-        part in so many passes, which saves memory and changes nothing else.
+        part in so many passes, which saves memory and changes nothing else. `compile` compiles
+        forward and backward into one function if that turns out faster. `memory_format` is how
+        images are laid out: `preserve` leaves a model as it is, to the last bit.
         """
         self.comm = world() if comm is None else comm
         self.model = model
+        lay_out(model, memory_format)
         self._loss = make_loss(loss) if isinstance(loss, str) else loss
         self._seed = seed
         task = Task(
@@ -74,6 +80,7 @@ class Trainer:
             shards=shards,
             clip_norm=clip_norm,
             accumulate=accumulate,
+            compile=compile,
         )
         if strategy is None and not is_elementwise(optimizer):
             strategy = "single" if self.comm.size == 1 else "allreduce"

@@ -1,0 +1,40 @@
+"""How torch computes in this process: its threads, its allocator, the layout of its images."""
+
+from typing import Literal
+
+import torch
+from torch import nn
+
+from phalanx.comm.base import Communicator
+from phalanx.comm.process import keep_freed_memory, memory_share, threads_per_rank
+
+MemoryFormat = Literal["auto", "channels-last", "preserve"]
+
+
+def prepare_process(comm: Communicator, threads: int | None) -> None:
+    """Collective. Give this rank its allocator settings and its share of the host's cores."""
+    keep_freed_memory()
+    host = comm.host()
+    count = threads_per_rank(threads, host.allgather_objects)
+    host.free()
+    if count is not None:
+        torch.set_num_threads(count)
+
+
+def memory_of_host(comm: Communicator) -> int:
+    """Collective. The bytes that all ranks of this host use together."""
+    host = comm.host()
+    shares = host.allgather_objects(memory_share())
+    host.free()
+    return sum(shares)
+
+
+def lay_out(model: nn.Module, memory_format: MemoryFormat) -> None:
+    """Store images as the format says; `auto` is channels-last for models with convolutions.
+
+    On CPUs channels-last was as fast or faster for every such model measured, and the choice
+    depends on the model alone: a choice by stopwatch would change the last bits from run to run.
+    """
+    has_convolution = any(isinstance(module, nn.Conv2d) for module in model.modules())
+    if memory_format == "channels-last" or (memory_format == "auto" and has_convolution):
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -1,0 +1,292 @@
+"""The options of `allreduce`: overlap with the backward pass, and compression."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD
+from torch.utils.checkpoint import checkpoint
+
+from phalanx import data, models
+from phalanx.comm.algorithms import ALGORITHMS
+from phalanx.comm.base import Communicator
+from phalanx.comm.single import SingleCommunicator
+from phalanx.data.split import Split
+from phalanx.errors import UsageError
+from phalanx.strategies.allreduce import Allreduce
+from phalanx.strategies.base import Strategy
+from phalanx.strategies.compression import CompressedSum, Compression
+from phalanx.strategies.exchange import Exchange, Exchanges
+from phalanx.strategies.flat import FlatParameters
+from phalanx.strategies.overlap import Overlap, cut_in_buckets
+from phalanx.strategies.single import Single
+from phalanx.train.trainer import Trainer
+
+#: The largest relative error of rounding to 16 bits.
+ROUNDING: dict[Compression, float] = {"fp16": 2**-11, "bf16": 2**-8}
+#: One bucket for all, and one for each parameter.
+OVERLAPS = [Allreduce(overlap=True), Allreduce(overlap=True, bucket_bytes=1)]
+
+
+class Tied(nn.Module):
+    """Two layers with one weight, a parameter that no step uses, one that a single sample uses."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(64, 64, bias=False)
+        self.second = nn.Linear(64, 64)
+        self.second.weight = self.first.weight
+        self.unused = nn.Parameter(torch.ones(5))
+        self.seldom = nn.Parameter(torch.ones(10))
+        self.last = nn.Linear(64, 10)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        flat = inputs.flatten(1)
+        outputs: Tensor = self.last(torch.relu(self.second(torch.relu(self.first(flat)))))
+        chosen = flat[:, :1] > 1.0
+        return outputs + chosen * self.seldom if chosen.any() else outputs
+
+
+def make_model(name: str) -> nn.Module:
+    torch.manual_seed(11)
+    return Tied() if name == "tied" else models.build(name, input_shape=(1, 8, 8), classes=10)
+
+
+def make_split() -> Split:
+    """Digits, of which one sample is marked by a pixel brighter than any other."""
+    split = data.load("digits").train.subset(torch.arange(67))
+    split.inputs[7].view(-1)[0] = 255
+    return split
+
+
+def train_and_evaluate(
+    comm: Communicator, strategy: Strategy, model: str, *, batch_size: int = 13, **options: Any
+) -> tuple[list[Tensor], float]:
+    """The weights after two epochs, and the loss over all samples."""
+    network = make_model(model)
+    optimizer = SGD(network.parameters(), lr=0.05, momentum=0.9, weight_decay=0.01)
+    trainer = Trainer(network, optimizer, strategy=strategy, comm=comm, seed=5, **options)
+    trainer.fit(make_split(), epochs=2, batch_size=batch_size)
+    loss = trainer.evaluate(make_split()).loss
+    return [tensor.detach().clone() for tensor in network.state_dict().values()], loss
+
+
+def train(comm: Communicator, strategy: Strategy, model: str, **options: Any) -> list[Tensor]:
+    return train_and_evaluate(comm, strategy, model, **options)[0]
+
+
+def largest_difference(mine: list[Tensor], reference: list[Tensor]) -> float:
+    pairs = zip(mine, reference, strict=True)
+    return max((one - other).abs().max().item() for one, other in pairs)
+
+
+@pytest.mark.ranks(2, 3, 4)
+@pytest.mark.parametrize("strategy", [Allreduce(), *OVERLAPS], ids=["whole", "bucket", "buckets"])
+@pytest.mark.parametrize("model", ["mlp", "simplecnn", "tied"])
+# In batches of 3 some ranks have no samples.
+@pytest.mark.parametrize(("batch_size", "accumulate"), [(13, 1), (13, 3), (3, 1)])
+def test_overlap_equals_single(
+    comm: Communicator, strategy: Strategy, model: str, batch_size: int, accumulate: int
+) -> None:
+    options = {"batch_size": batch_size, "accumulate": accumulate}
+    parallel = train(comm, strategy, model, **options)
+    alone = train(SingleCommunicator(), Single(), model, **options)
+    assert largest_difference(parallel, alone) < 1e-5
+
+
+@pytest.mark.ranks(2, 3, 4)
+@pytest.mark.parametrize(
+    ("algorithm", "overlap"),
+    [
+        *((name, False) for name in ALGORITHMS),
+        *((name, True) for name in ("ring", "rabenseifner", "recursive-doubling")),
+    ],
+)
+def test_every_algorithm_gives_the_same_weights(
+    comm: Communicator, algorithm: str, overlap: bool
+) -> None:
+    strategy = Allreduce(algorithm=algorithm, overlap=overlap, bucket_bytes=1 << 12)
+    parallel = train(comm, strategy, "mlp")
+    assert largest_difference(parallel, train(SingleCommunicator(), Single(), "mlp")) < 1e-5
+
+
+class Recorded(Exchange):
+    """Writes down when it starts, and which gradients are there by then."""
+
+    def __init__(self, number: int, flat: FlatParameters, log: list[tuple[int, list[int]]]) -> None:
+        self._number = number
+        self._flat = flat
+        self._log = log
+
+    def start(self) -> None:
+        views = self._flat.blocks[0].row_views[0]
+        there = [index for index, view in enumerate(views) if view.abs().sum() > 0]
+        self._log.append((self._number, there))
+
+    def turn(self) -> None:
+        pass
+
+    def finish(self) -> None:
+        pass
+
+
+def make_overlap(model: nn.Module) -> tuple[Overlap, list[tuple[int, list[int]]]]:
+    """An overlap with a bucket for each parameter, and its log."""
+    flat = FlatParameters(model)
+    buckets = list(cut_in_buckets(flat.blocks[0], 1))
+    log: list[tuple[int, list[int]]] = []
+    exchanges = Exchanges([Recorded(number, flat, log) for number in range(len(buckets))])
+    return Overlap(exchanges, buckets), log
+
+
+def test_buckets_start_in_order_as_gradients_come() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    overlap, log = make_overlap(model)
+    loss = model(torch.ones(2, 3)).square().sum()
+    loss.backward(retain_graph=True)
+    assert log == []  # not the last pass
+    for parameter in model.parameters():
+        assert parameter.grad is not None
+        parameter.grad.zero_()
+    overlap.watch()
+    loss.backward()
+    assert [number for number, _ in log] == [0, 1, 2, 3]
+    assert all(0 not in there for number, there in log if number < 2)  # early
+    overlap.finish()
+    assert len(log) == 4
+
+
+def test_a_bucket_without_gradient_holds_up_those_behind_it() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    overlap, log = make_overlap(model)
+    overlap.watch()
+    model[0](torch.ones(2, 3)).sum().backward()
+    assert log == []
+    overlap.finish()
+    assert [number for number, _ in log] == [0, 1, 2, 3]
+
+
+def test_a_gradient_that_comes_twice_is_refused() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 3)
+
+        def forward(self, inputs: Tensor) -> Any:
+            once = checkpoint(self.layer, inputs, use_reentrant=True)
+            return checkpoint(self.layer, once, use_reentrant=True)
+
+    model = Twice()
+    overlap, _ = make_overlap(model)
+    overlap.watch()
+    loss = model(torch.ones(2, 3, requires_grad=True)).sum()
+    with pytest.raises(UsageError, match="got a gradient twice"):
+        loss.backward()
+
+
+def test_buckets_cover_the_gradient_from_its_end() -> None:
+    block = FlatParameters(make_model("mlp")).blocks[0]
+    for most_bytes in (1, 300, 5000, 1 << 20):
+        buckets = list(cut_in_buckets(block, most_bytes))
+        rejoined = torch.cat([bucket.gradients for bucket in reversed(buckets)])
+        assert len(rejoined) == block.layout.length
+        assert buckets[-1].gradients.data_ptr() == block.gradients.data_ptr()
+        names = [one for bucket in reversed(buckets) for one in bucket.parameters]
+        assert all(a is b for a, b in zip(names, block.layout.parameters, strict=True))
+        for bucket in buckets:
+            size = bucket.gradients.numel() * 4
+            assert size <= most_bytes or len(bucket.parameters) == 1
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("compression", ROUNDING)
+@pytest.mark.parametrize("scale", [1.0, 1e-12, 1e30])
+def test_error_feedback_loses_nothing(
+    comm: Communicator, compression: Compression, scale: float
+) -> None:
+    """What was exchanged over many steps stays within one rounding of the exact sum."""
+    generator = torch.Generator().manual_seed(3)
+    buffer = torch.empty(1001)
+    exchanges = Exchanges([CompressedSum(comm, buffer, compression)])
+    exact = torch.zeros(1001, dtype=torch.float64)
+    exchanged = torch.zeros_like(exact)
+    # Mostly the same gradient: without feedback the error of each step would add up.
+    steady = torch.randn(comm.size, 1001, generator=generator) * scale
+    for _ in range(100):
+        gradients = steady + 0.01 * scale * torch.randn(comm.size, 1001, generator=generator)
+        buffer.copy_(gradients[comm.rank])
+        exchanges.finish()
+        exact += gradients.double().sum(0)
+        exchanged += buffer.double()
+        largest = gradients.abs().amax(1).sum() + gradients.sum(0).abs().amax()
+        # A value that is sent is the gradient and less than a hundredth of it left from before.
+        bound = 1.01 * ROUNDING[compression] * largest.item()
+        assert (exchanged - exact).abs().max().item() <= bound
+    for other in comm.allgather_objects(buffer):
+        assert torch.equal(buffer, other)
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("compression", ROUNDING)
+def test_what_is_not_finite_arrives_and_is_forgotten(
+    comm: Communicator, compression: Compression
+) -> None:
+    buffer = torch.zeros(8)
+    exchanges = Exchanges([CompressedSum(comm, buffer, compression)])
+    for spoilt in (float("inf"), float("nan")):
+        buffer.fill_(1.0)
+        if comm.rank == 1:
+            buffer[0] = spoilt
+        exchanges.finish()
+        assert not buffer[0].isfinite()
+        assert buffer[4:].tolist() == [2.0] * 4  # another rank's part
+        buffer.fill_(3.0)
+        exchanges.finish()
+        assert buffer.tolist() == [6.0] * 8
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("model", ["mlp", "tied"])
+@pytest.mark.parametrize("overlap", [False, True], ids=["whole", "overlap"])
+@pytest.mark.parametrize(("compression", "bound"), [("fp16", 1e-4), ("bf16", 1e-3)])
+def test_compressed_training_stays_close(
+    comm: Communicator, model: str, overlap: bool, compression: Compression, bound: float
+) -> None:
+    strategy = Allreduce(compress=compression, overlap=overlap, bucket_bytes=1 << 12)
+    compressed, loss = train_and_evaluate(comm, strategy, model)
+    alone, expected = train_and_evaluate(SingleCommunicator(), Single(), model)
+    assert largest_difference(compressed, alone) < bound
+    assert loss == pytest.approx(expected, abs=bound)
+    for tensor in compressed:
+        assert all(torch.equal(tensor, other) for other in comm.allgather_objects(tensor))
+
+
+def test_alone_nothing_is_rounded() -> None:
+    comm = SingleCommunicator()
+    for strategy in (Allreduce(compress="bf16"), Allreduce(compress="fp16", overlap=True)):
+        assert largest_difference(train(comm, strategy, "mlp"), train(comm, Single(), "mlp")) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        ({"algorithm": "rign"}, "did you mean 'ring'?"),
+        ({"algorithm": "linear", "overlap": True}, "has ring, rabenseifner, recursive-doubling"),
+        ({"algorithm": "ring", "compress": "fp16"}, "choose one of the two"),
+        ({"compress": "fp8"}, "There are: fp16, bf16"),
+        ({"bucket_bytes": 0}, "at least 1, not 0"),
+    ],
+)
+def test_options_that_cannot_work(options: dict[str, Any], cause: str) -> None:
+    with pytest.raises(UsageError) as error:
+        Allreduce(**options)
+    assert cause in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "options", [{"overlap": True}, {"compress": "fp16"}, {"algorithm": "ring"}]
+)
+def test_fixed_shards_leave_nothing_to_choose(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="leave out those, or the shards"):
+        train(SingleCommunicator(), Allreduce(**options), "mlp", shards=4)
