@@ -27,7 +27,7 @@ TRAINING = (
 
 def main() -> None:
     cores = available_cores()
-    variants = [("single", 1, 1), ("allreduce", 2, max(1, cores // 2))]
+    variants = [("single", 1, 1), ("central", 2, max(1, cores // 2))]
     if cores > 1:
         variants.insert(1, ("single", 1, cores))
     results: dict[tuple[str, int, int], list[dict[str, Any]]] = {one: [] for one in variants}

@@ -45,7 +45,11 @@ def order_of(total: Tensor) -> str:
     ],
 )
 def test_mpi_adds_up_as_told(comm: Communicator, name: str, order: str) -> None:
+    from mpi4py import MPI
+
+    threads = MPI.Query_thread()
     chosen = algorithms.choose(comm, name)
+    assert MPI.Query_thread() == threads
     total = brought()[comm.rank].clone()
     chosen.allreduce(total)
     assert order_of(total) == order

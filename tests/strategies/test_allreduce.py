@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.optim import SGD
-from torch.utils.checkpoint import checkpoint
 
 from phalanx import data, models
 from phalanx.comm.algorithms import ALGORITHMS
@@ -17,10 +16,11 @@ from phalanx.errors import UsageError
 from phalanx.strategies.allreduce import Allreduce
 from phalanx.strategies.base import Strategy
 from phalanx.strategies.compression import CompressedSum, Compression
-from phalanx.strategies.exchange import Exchange, Exchanges
-from phalanx.strategies.flat import FlatParameters
-from phalanx.strategies.overlap import Overlap, cut_in_buckets
+from phalanx.strategies.exchange import Exchanges
+from phalanx.strategies.registry import default_strategy, make
 from phalanx.strategies.single import Single
+from phalanx.train.checks import check_settings
+from phalanx.train.settings import Settings
 from phalanx.train.trainer import Trainer
 
 #: The largest relative error of rounding to 16 bits.
@@ -109,94 +109,6 @@ def test_every_algorithm_gives_the_same_weights(
     strategy = Allreduce(algorithm=algorithm, overlap=overlap, bucket_bytes=1 << 12)
     parallel = train(comm, strategy, "mlp")
     assert largest_difference(parallel, train(SingleCommunicator(), Single(), "mlp")) < 1e-5
-
-
-class Recorded(Exchange):
-    """Writes down when it starts, and which gradients are there by then."""
-
-    def __init__(self, number: int, flat: FlatParameters, log: list[tuple[int, list[int]]]) -> None:
-        self._number = number
-        self._flat = flat
-        self._log = log
-
-    def start(self) -> None:
-        views = self._flat.blocks[0].row_views[0]
-        there = [index for index, view in enumerate(views) if view.abs().sum() > 0]
-        self._log.append((self._number, there))
-
-    def turn(self) -> None:
-        pass
-
-    def finish(self) -> None:
-        pass
-
-
-def make_overlap(model: nn.Module) -> tuple[Overlap, list[tuple[int, list[int]]]]:
-    """An overlap with a bucket for each parameter, and its log."""
-    flat = FlatParameters(model)
-    buckets = list(cut_in_buckets(flat.blocks[0], 1))
-    log: list[tuple[int, list[int]]] = []
-    exchanges = Exchanges([Recorded(number, flat, log) for number in range(len(buckets))])
-    return Overlap(exchanges, buckets), log
-
-
-def test_buckets_start_in_order_as_gradients_come() -> None:
-    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
-    overlap, log = make_overlap(model)
-    loss = model(torch.ones(2, 3)).square().sum()
-    loss.backward(retain_graph=True)
-    assert log == []  # not the last pass
-    for parameter in model.parameters():
-        assert parameter.grad is not None
-        parameter.grad.zero_()
-    overlap.watch()
-    loss.backward()
-    assert [number for number, _ in log] == [0, 1, 2, 3]
-    assert all(0 not in there for number, there in log if number < 2)  # early
-    overlap.finish()
-    assert len(log) == 4
-
-
-def test_a_bucket_without_gradient_holds_up_those_behind_it() -> None:
-    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
-    overlap, log = make_overlap(model)
-    overlap.watch()
-    model[0](torch.ones(2, 3)).sum().backward()
-    assert log == []
-    overlap.finish()
-    assert [number for number, _ in log] == [0, 1, 2, 3]
-
-
-def test_a_gradient_that_comes_twice_is_refused() -> None:
-    class Twice(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(3, 3)
-
-        def forward(self, inputs: Tensor) -> Any:
-            once = checkpoint(self.layer, inputs, use_reentrant=True)
-            return checkpoint(self.layer, once, use_reentrant=True)
-
-    model = Twice()
-    overlap, _ = make_overlap(model)
-    overlap.watch()
-    loss = model(torch.ones(2, 3, requires_grad=True)).sum()
-    with pytest.raises(UsageError, match="got a gradient twice"):
-        loss.backward()
-
-
-def test_buckets_cover_the_gradient_from_its_end() -> None:
-    block = FlatParameters(make_model("mlp")).blocks[0]
-    for most_bytes in (1, 300, 5000, 1 << 20):
-        buckets = list(cut_in_buckets(block, most_bytes))
-        rejoined = torch.cat([bucket.gradients for bucket in reversed(buckets)])
-        assert len(rejoined) == block.layout.length
-        assert buckets[-1].gradients.data_ptr() == block.gradients.data_ptr()
-        names = [one for bucket in reversed(buckets) for one in bucket.parameters]
-        assert all(a is b for a, b in zip(names, block.layout.parameters, strict=True))
-        for bucket in buckets:
-            size = bucket.gradients.numel() * 4
-            assert size <= most_bytes or len(bucket.parameters) == 1
 
 
 @pytest.mark.ranks(2, 3)
@@ -290,3 +202,32 @@ def test_options_that_cannot_work(options: dict[str, Any], cause: str) -> None:
 def test_fixed_shards_leave_nothing_to_choose(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match="leave out those, or the shards"):
         train(SingleCommunicator(), Allreduce(**options), "mlp", shards=4)
+
+
+def test_a_compiled_pass_leaves_nothing_to_overlap_with() -> None:
+    with pytest.raises(UsageError, match="leaves nothing to overlap"):
+        train(SingleCommunicator(), Allreduce(overlap=True), "mlp", compile=True)
+
+
+def test_settings_become_options() -> None:
+    settings = Settings(overlap=True, algorithm="ring")
+    name = default_strategy(2, settings.strategy_options)
+    assert make(name, settings.strategy_options) == Allreduce(overlap=True, algorithm="ring")
+
+
+@pytest.mark.parametrize(
+    ("settings", "cause"),
+    [
+        ({"overlap": True, "strategy": "central"}, "strategies that take it: allreduce"),
+        ({"compress": "fp16", "strategy": "single"}, "strategies that take it: allreduce"),
+        ({"compress": "bf16", "shards": 4}, "leaves nothing to --compress"),
+        ({"algorithm": "ring", "compress": "bf16"}, "give one of the two"),
+        ({"algorithm": "linear", "overlap": True}, "does not work with overlap"),
+        ({"algorithm": "rabenseifer"}, "did you mean 'rabenseifner'?"),
+        ({"compress": "int8"}, "There are: fp16, bf16"),
+    ],
+)
+def test_settings_that_cannot_work(settings: dict[str, Any], cause: str) -> None:
+    with pytest.raises(UsageError) as error:
+        check_settings(Settings(**settings), 1)
+    assert cause in str(error.value)

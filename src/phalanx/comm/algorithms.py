@@ -104,7 +104,7 @@ def _set(values: dict[str, int], name: str) -> dict[str, int]:
             f"leave the choice to the MPI with '{AUTO}'"
         )
     before = {}
-    with _Variables(MPI.__file__) as variables:
+    with _Variables(MPI.__file__, threads=MPI.Query_thread()) as variables:
         for variable, value in values.items():
             found = variables.read(variable)
             if found is not None:
@@ -121,11 +121,13 @@ def _set(values: dict[str, int], name: str) -> dict[str, int]:
 class _Variables:
     """MPI's control variables, through its interface for tools, which mpi4py does not have."""
 
-    def __init__(self, library: str) -> None:
+    def __init__(self, library: str, *, threads: int) -> None:
         self._library: Any = ctypes.CDLL(library)
+        self._threads = threads
 
     def __enter__(self) -> "_Variables":
-        self._library.MPI_T_init_thread(0, ctypes.byref(ctypes.c_int()))
+        # Open MPI takes the level asked for here as that of all of MPI, so it must stay the same.
+        self._library.MPI_T_init_thread(self._threads, ctypes.byref(ctypes.c_int()))
         return self
 
     def __exit__(self, *_error: object) -> None:

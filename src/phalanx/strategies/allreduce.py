@@ -40,7 +40,7 @@ class Allreduce(Strategy):
     #: Exchange gradients in 16 bits.
     compress: Compression | None = None
     #: With overlap: about how much of the gradient is exchanged at a time.
-    bucket_bytes: int = 4 << 20
+    bucket_bytes: int = 1 << 20
 
     def __post_init__(self) -> None:
         algorithms.check(self.algorithm, started=self.overlap)
