@@ -53,7 +53,11 @@ class Batch:
         """The samples of one part when the batch is `cut` in `of` parts; there may be none."""
         if not 0 <= index < of:
             raise UsageError(f"a batch cut in {of} has parts 0 to {of - 1}, got {index}")
-        return self.source.take(self.indices[cut(self.size, of)[index]], dtype=self.dtype)
+        size, larger = divmod(self.size, of)
+        start = index * size + min(index, larger)  # as `cut` has it, for one part alone
+        return self.source.take(
+            self.indices[start : start + size + (index < larger)], dtype=self.dtype
+        )
 
     def whole(self) -> Samples:
         """All samples of the batch."""

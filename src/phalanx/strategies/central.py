@@ -93,14 +93,15 @@ class CentralWorker(Worker):
             self._chunks.append(chunks)
             self._slices.append(slice(chunks.start * size, chunks.stop * size))
         blocks = list(zip(self._flat.blocks, self._slices, strict=True))
+        self._marks = [block.marks() for block in self._flat.blocks]
         self._sums = [RowSum(block.rows, slice_) for block, slice_ in blocks]
         self._optimizer = SlicedOptimizer(self._task.optimizer, blocks)
 
     def step(self, batch: Batch) -> Outcome:
         outcome = self._gradients.compute(batch)
         self._hosts.host.barrier()
-        marks = [block.marks().amax(0) for block in self._flat.blocks]
-        self._add_up(marks)
+        marks = self._read_marks()
+        self._add_up()
         if self._task.clip_norm is not None:
             self._clip(self._task.clip_norm)
         if self._statistics is not None:
@@ -109,7 +110,18 @@ class CentralWorker(Worker):
         self._hosts.host.barrier()
         return outcome
 
-    def _add_up(self, marks: list[Tensor]) -> None:
+    def _read_marks(self) -> list[Tensor] | None:
+        """Collective. Which parameters any part has a gradient for; None for all, as is usual."""
+        peers = self._hosts.peers
+        if peers.size == 1 and all(bool(marks.all()) for marks in self._marks):
+            return None
+        marks = [one.amax(0) for one in self._marks]
+        if peers.size > 1:
+            for marked in marks:
+                peers.allreduce(marked, "maximum")
+        return marks
+
+    def _add_up(self) -> None:
         """Make the first row, in this rank's slices, the sum over all parts on all hosts."""
         peers = self._hosts.peers
         if peers.size == 1:
@@ -123,8 +135,6 @@ class CentralWorker(Worker):
                 peers.allreduce(block.gradients[slice_])
             else:
                 _add_up_in_order(peers, block.rows[:, slice_], filled=self._filled)
-        for marked in marks:
-            peers.allreduce(marked, "maximum")
 
     def _clip(self, limit: float) -> None:
         """Each rank's chunks' norms into a common table; from it the same factor everywhere."""

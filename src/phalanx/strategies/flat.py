@@ -73,18 +73,24 @@ class Block:
         self.rows = allocate((rows, layout.row_length), layout.dtype)
         self.value_views = _views(self.values, layout)
         self.row_views = [_views(row, layout) for row in self.rows]
+        self._addresses = [view.data_ptr() for view in self.value_views]
+        self._gradient_rows: list[Tensor] = [row[: layout.length] for row in self.rows]
 
     @property
     def gradients(self) -> Tensor:
         """The first row without its marks: where the sum over all rows is made."""
-        return self.rows[0, : self.layout.length]
+        return self._gradient_rows[0]
 
     def attach_values(self) -> None:
         """Put back every parameter that has been replaced, keeping what the replacement holds."""
-        for parameter, value in zip(self.layout.parameters, self.value_views, strict=True):
-            if parameter.data_ptr() != value.data_ptr():
-                value.copy_(parameter.detach())
-                parameter.data = value
+        for index, parameter in enumerate(self.layout.parameters):
+            if parameter.data_ptr() != self._addresses[index]:
+                self.value_views[index].copy_(parameter.detach())
+                parameter.data = self.value_views[index]
+
+    def clear(self, row: int) -> None:
+        """Set the gradients of a row to zero."""
+        self._gradient_rows[row].zero_()
 
     def attach_gradients(self, row: int) -> None:
         """Have the next backward pass add to this row."""
@@ -131,7 +137,7 @@ class FlatParameters:
                 _put_back(place, name, parameter)
         for block in self.blocks:
             block.attach_values()
-            block.rows[row, : block.layout.length].zero_()
+            block.clear(row)
             block.attach_gradients(row)
         self._versions = self._gradient_versions(row)
 
