@@ -12,7 +12,7 @@ from benchmarks.rounds import Say, time_for_another
 _TIMEOUT = 120.0
 
 #: Seconds for all methods and rounds together.
-_BUDGET = 110.0
+_BUDGET = 60.0
 
 
 @dataclass(frozen=True)

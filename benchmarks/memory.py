@@ -71,6 +71,7 @@ def train_with_ddp() -> tuple[int, int, float]:
     used = torch.tensor(measured() - before)
     dist.all_reduce(used)
     rank, size = dist.get_rank(), dist.get_world_size()
+    dist.barrier()  # one that leaves while another still talks to it makes gloo fail
     dist.destroy_process_group()
     return rank, size, int(used) / count
 

@@ -8,7 +8,7 @@ from benchmarks.launchers import run
 from benchmarks.memory_run import commands, memory_table
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [2])
 def test_central_keeps_one_copy_of_weights_and_state(ranks: int) -> None:
     """12 bytes a parameter once (weights, Adam's two moments) and 4 a rank (its gradient)."""
     lines = run(commands(ranks)["phalanx central"], timeout=120.0)
