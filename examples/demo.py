@@ -20,8 +20,8 @@ from phalanx.train.runs import read_result
 
 REPEATS = 3
 TRAINING = (
-    *("--dataset", "digits", "--model", "mlp", "--hidden", "1024,1024"),
-    *("--epochs", "20", "--batch-size", "256", "--optimizer", "sgd", "--momentum", "0.9"),
+    *("--dataset", "digits", "--model", "simplecnn", "--epochs", "40", "--batch-size", "64"),
+    *("--optimizer", "sgd", "--learning-rate", "0.02", "--momentum", "0.9"),
 )
 
 
