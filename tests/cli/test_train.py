@@ -58,7 +58,7 @@ def test_mpirun_equals_our_own_launcher(phalanx: Phalanx) -> None:
     assert theirs.returncode == 0, theirs.stderr
     assert digest(ours.stdout) == digest(theirs.stdout)
     assert ours.stdout.count("weights sha256") == 1  # rank 0 alone writes
-    assert "allreduce on 2 ranks, 1 thread each" in ours.stdout
+    assert "central on 2 ranks, 1 thread each" in ours.stdout
 
 
 def test_many_more_ranks_than_cores(phalanx: Phalanx) -> None:

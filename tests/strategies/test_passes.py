@@ -1,6 +1,7 @@
 """A compiled pass computes what an eager one does; what does not compile runs as it is."""
 
 import logging
+import shutil
 
 import pytest
 import torch
@@ -50,7 +51,7 @@ def test_the_compiled_pass_equals_the_eager_one() -> None:
     eager, compiled = make_task(Net), make_task(Net)
     for _ in range(2):  # gradients add up
         expected = EagerPass(eager)(INPUTS, TARGETS, 0.5)
-        got = CompiledPass(compiled)._run(INPUTS, TARGETS, 0.5)
+        got = CompiledPass(compiled, backend="aot_eager")._run(INPUTS, TARGETS, 0.5)
         for one, other in zip(got, expected, strict=True):
             torch.testing.assert_close(one, other.detach())
     pairs = zip(eager.model.parameters(), compiled.model.parameters(), strict=True)
@@ -65,7 +66,7 @@ def test_the_compiled_pass_equals_the_eager_one() -> None:
 def test_what_does_not_compile_runs_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
     task, plain = make_task(Unruly), make_task(Unruly)
     with caplog.at_level(logging.INFO, logger="phalanx"):
-        CompiledPass(task)(INPUTS, TARGETS, 1.0)
+        CompiledPass(task, backend="aot_eager")(INPUTS, TARGETS, 1.0)
     EagerPass(plain)(INPUTS, TARGETS, 1.0)
     assert "--compile" in caplog.text
     for one, other in zip(task.model.buffers(), plain.model.buffers(), strict=True):
@@ -91,4 +92,6 @@ def test_a_training_says_what_it_chose(caplog: pytest.LogCaptureFixture) -> None
     )
     with caplog.at_level(logging.INFO, logger="phalanx"):
         trainer.fit(Split(INPUTS, TARGETS), epochs=2, batch_size=5)
-    assert "ms compiled and" in caplog.text
+    # torch's compiler calls g++, and does not quote the paths that it gives it.
+    can_compile = shutil.which("g++") is not None and " " not in torch.__file__
+    assert ("ms compiled and" if can_compile else "does not compile") in caplog.text

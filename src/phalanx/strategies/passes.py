@@ -48,11 +48,12 @@ class EagerPass:
 class CompiledPass:
     """Compiled on the first call, if that is faster; every parameter counts as used then."""
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, *, backend: str = "inductor") -> None:
         self._task = task
         self._eager = EagerPass(task)
         self._chosen: Pass | None = None
-        self._compiled = torch.compile(grad_and_value(self._loss, has_aux=True))
+        function = grad_and_value(self._loss, has_aux=True)
+        self._compiled = torch.compile(function, backend=backend)
 
     def __call__(self, inputs: Tensor, targets: Tensor, share: float) -> tuple[Tensor, Tensor]:
         if self._chosen is None:
@@ -108,7 +109,7 @@ class CompiledPass:
                     way(inputs, targets, 0.0)  # a share of 0 leaves all gradients as they are
                 times[name] = (time.perf_counter() - started) / _TRIALS
         except Exception as error:  # whatever of a model cannot be compiled, the eager pass can do
-            cause = (str(error).strip() or type(error).__name__).splitlines()[0]
+            cause = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             log.warning("--compile: this model does not compile, so it runs as it is: %s", cause)
             return self._eager
         finally:
