@@ -20,8 +20,8 @@ from phalanx.train.runs import read_result
 
 REPEATS = 3
 TRAINING = (
-    *("--dataset", "digits", "--model", "simplecnn", "--epochs", "40", "--batch-size", "64"),
-    *("--optimizer", "sgd", "--learning-rate", "0.02", "--momentum", "0.9"),
+    *("--dataset", "digits", "--model", "simplecnn", "--epochs", "150", "--batch-size", "512"),
+    *("--optimizer", "sgd", "--learning-rate", "0.1", "--momentum", "0.9"),
 )
 
 
