@@ -89,7 +89,7 @@ _ALL = (
         batch_size=16,
         steps=200,
         learning_rate=0.02,
-        budget=50,
+        budget=150,
     ),
     Workload(
         name="sigmoid",
