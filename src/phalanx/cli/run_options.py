@@ -36,7 +36,12 @@ def settings_on_ranks(
         raise UsageError("--ranks and --threads must be at least 1")
     settings = dataclasses.replace(
         read_run_settings(run),
+        # How it was trained in parallel does not bind how it is used.
         strategy=None,
+        shards=None,
+        algorithm=None,
+        overlap=False,
+        compress=None,
         ranks=count,
         threads=threads,
         output=None,

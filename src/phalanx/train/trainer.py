@@ -63,7 +63,7 @@ class Trainer:
         With `shards`, every global batch is cut into so many parts whatever the number of ranks,
         and the weights are bit for bit the same on any number of ranks up to it, if all use as
         many threads. `clip_norm` clips gradients by their global norm. `accumulate` computes each
-        part in so many passes, which saves memory and changes nothing else. `compile` compiles
+        part in so many passes, which saves memory; only BatchNorm can tell. `compile` compiles
         forward and backward into one function if that turns out faster. `memory_format` is how
         images are laid out: `preserve` leaves a model as it is, to the last bit.
         """
