@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from phalanx.comm.base import Array, Communicator, Op
+from phalanx.comm.base import Array, Call, Communicator, Op
+from phalanx.errors import UsageError
 
 pytestmark = pytest.mark.ranks(1, 2, 4)
 
@@ -70,6 +71,24 @@ class TestInPlace:
             world.allreduce(buffer, op)
             assert values(buffer) == combined(op, dtype, size=world.size), op
 
+    @pytest.mark.parametrize("dtype", ["bool", "bfloat16", "float32"])
+    def test_allreduce_into_another_buffer(self, world: Communicator, dtype: str) -> None:
+        mine = torch.tensor(numbers(world.rank), dtype=getattr(torch, dtype))
+        total = torch.zeros_like(mine)
+        world.allreduce(mine, "maximum", into=total)
+        assert values(total) == combined("maximum", dtype, size=world.size)
+        assert values(mine) == values(torch.tensor(numbers(world.rank), dtype=mine.dtype))
+        with pytest.raises(UsageError, match=r"allreduce: sends .* but receives"):
+            world.allreduce(mine, into=total[1:])
+
+    def test_a_prepared_call_runs_often(self, world: Communicator) -> None:
+        mine, total = torch.ones(5), torch.zeros(5)
+        run = world.prepare(Call("allreduce", send=mine, receive=total, op="sum"))
+        for number in range(1, 4):
+            mine.fill_(number)
+            run()
+            assert total.tolist() == [number * world.size] * 5
+
     @pytest.mark.parametrize("dtype", ["bool", "int64", "bfloat16", "float32"])
     def test_iallreduce(self, world: Communicator, dtype: str) -> None:
         buffer = torch.tensor(numbers(world.rank), dtype=getattr(torch, dtype))
@@ -77,6 +96,14 @@ class TestInPlace:
         while not pending.test():
             pass
         assert values(buffer) == combined("maximum", dtype, size=world.size)
+
+    def test_wait_any(self, world: Communicator) -> None:
+        buffers = [torch.ones(3), torch.ones(4)]
+        pending = [world.iallreduce(buffer) for buffer in buffers]
+        first = world.wait_any(pending)
+        assert pending[first].test()
+        assert world.wait_any([pending[1 - first]]) == 0
+        assert [buffer.sum().item() for buffer in buffers] == [3 * world.size, 4 * world.size]
 
     @pytest.mark.parametrize("dtype", ["float16", "float64"])
     def test_reduce(

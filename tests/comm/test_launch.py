@@ -97,3 +97,27 @@ def test_banners_of_our_own_abort_are_dropped_and_others_kept() -> None:
     text = [b"before\n", *ours, b"between\n", *other, RULE, b"unfinished\n"]
     kept = [b"before\n", b"between\n", *other, RULE, b"unfinished\n"]
     assert list(without_abort_banners(text)) == kept
+
+
+def test_a_stray_byte_before_a_banner_hides_nothing() -> None:
+    ours = [b"\0" + RULE, b"MPI_ABORT was invoked on rank 1\n", RULE, b"\x9d\n"]
+    more = [RULE, b"prterun has exited due to process rank 1\n", RULE]
+    assert list(without_abort_banners([b"before\n", b"\n", *ours, *more])) == [b"before\n", b"\n"]
+    behind_a_line = [b"the cause" + RULE, b"MPI_ABORT was invoked on rank 1\n", RULE]
+    assert list(without_abort_banners(behind_a_line)) == [b"the cause\n"]
+
+
+def test_the_death_of_a_rank_is_said_in_one_line() -> None:
+    box = [
+        RULE,
+        b"prterun noticed that process rank 1 with PID 2249 on node here exited on\n",
+        b"signal 9 (Killed).\n",
+        RULE,
+    ]
+    (line,) = without_abort_banners(box)
+    assert line.startswith(b"rank 1 was ended by signal 9 (Killed) on here; the job has been stop")
+    assert b"memory" in line
+    other = [box[0], box[1], b"signal 11 (Segmentation fault).\n", RULE]
+    (line,) = without_abort_banners(other)
+    assert b"signal 11 (Segmentation fault) on here" in line
+    assert b"memory" not in line

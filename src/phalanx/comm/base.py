@@ -7,7 +7,7 @@ one, and has all verbs, blocking and non-blocking, from there.
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeVar
 
 import numpy as np
@@ -112,6 +112,17 @@ class Communicator(ABC):
     def start(self, call: Call) -> Request:
         """Begin a call, and return before it is done."""
 
+    def prepare(self, call: Call) -> Callable[[], None]:
+        """What runs a call as often as it is called: checked once, now, and the sooner done."""
+        return partial(self.run, call)
+
+    @abstractmethod
+    def wait_any(self, requests: Sequence[Request]) -> int:
+        """Wait until one of these requests, all of this communicator's, is done; its index.
+
+        Those that were found done before count too, so leave them out to wait for the others.
+        """
+
     @_verb
     def broadcast(self, buffer: Array, root: int = 0) -> Call:
         """Collective. Copy the root's buffer into everybody's."""
@@ -123,9 +134,11 @@ class Communicator(ABC):
         return Call("reduce", receive=buffer, root=root, op=op)
 
     @_verb
-    def allreduce(self, buffer: Array, op: Op = "sum") -> Call:
-        """Collective. Combine all buffers, into every rank's own."""
-        return Call("allreduce", receive=buffer, op=op)
+    def allreduce(self, buffer: Array, op: Op = "sum", *, into: Array | None = None) -> Call:
+        """Collective. Combine all buffers, into every rank's own, or into another one."""
+        if into is None:
+            return Call("allreduce", receive=buffer, op=op)
+        return Call("allreduce", send=buffer, receive=into, op=op)
 
     @_verb
     def reduce_scatter(

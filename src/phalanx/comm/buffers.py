@@ -60,7 +60,8 @@ def plan(call: Call, rank: int, *, size: int) -> Plan:
         raise UsageError(f"{call.verb}: unknown op {call.op!r}; known: {', '.join(_OPS)}")
     try:
         send = receive = None
-        if call.verb in _SENDING and not (call.verb == "scatter" and call.root != rank):
+        sends = call.verb in _SENDING or (call.verb == "allreduce" and call.send is not None)
+        if sends and not (call.verb == "scatter" and call.root != rank):
             cut = call.verb in _CUT_SEND
             send = _side(call, call.send, size=size, cut=cut, counts=call.send_counts)
         if call.verb in _RECEIVING and not (call.verb == "gather" and call.root != rank):
@@ -142,6 +143,9 @@ def _check_parts(send: Side | None, receive: Side | None, *, rank: int) -> None:
     if send is None or receive is None:
         return
     if send.tensor.dtype != receive.tensor.dtype:
+        raise UsageError(f"sends {label(send.tensor)} but receives {label(receive.tensor)}")
+    whole = send.parts is None and receive.parts is None
+    if whole and send.tensor.numel() != receive.tensor.numel():
         raise UsageError(f"sends {label(send.tensor)} but receives {label(receive.tensor)}")
     for cut, part in ((send, receive), (receive, send)):
         if cut.parts is not None and part.parts is None and cut.parts[rank] != part.tensor.numel():

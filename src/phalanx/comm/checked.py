@@ -5,7 +5,9 @@ communicator goes on working. It costs a message round for each operation, so it
 for finding out why a program hangs. A non-blocking collective waits here until all have called it.
 """
 
+from abc import abstractmethod
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import final
 
@@ -71,6 +73,15 @@ class CheckedCommunicator(Communicator):
             )
         return self._inner.start(call)
 
+    def wait_any(self, requests: Sequence[Request]) -> int:
+        while True:
+            for index, request in enumerate(requests):
+                if request.test():
+                    return index
+            stages = [one.stage() if isinstance(one, _Staged) else one for one in requests]
+            # Receives from one rank can wait for the same header, which MPI may be given but once.
+            self._inner.wait_any(list(dict.fromkeys(stages)))
+
     def _check(self, call: Call) -> Plan:
         """Collective, but for send and receive. Raise unless all ranks' calls fit together."""
         if call.verb in ("send", "receive"):
@@ -116,8 +127,16 @@ class CheckedCommunicator(Communicator):
         self._inner.abort(code)
 
 
+class _Staged(Request):
+    """A message in two parts."""
+
+    @abstractmethod
+    def stage(self) -> Request:
+        """What a message that is not done yet waits for."""
+
+
 @final
-class _Send(Request):
+class _Send(_Staged):
     """A header and its payload."""
 
     def __init__(self, header: Request, payload: Request) -> None:
@@ -130,9 +149,13 @@ class _Send(Request):
     def test(self) -> bool:
         return all(part.test() for part in self._parts)
 
+    def stage(self) -> Request:
+        header, payload = self._parts
+        return payload if header.test() else header
+
 
 @final
-class _Receive(Request):
+class _Receive(_Staged):
     """A header, and when it has come and fits, its payload.
 
     Payloads must be taken in the order of their headers, whichever request is waited for first:
@@ -167,6 +190,9 @@ class _Receive(Request):
             return False
         self._raise()
         return True
+
+    def stage(self) -> Request:
+        return self._queue[0]._header_request if self._payload is None else self._payload
 
     def _take(self) -> None:
         """Receive the payload: in the buffer if it fits, else only to get it out of the way."""

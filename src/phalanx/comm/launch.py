@@ -154,20 +154,54 @@ def _copy_errors(source: Iterable[bytes]) -> None:
         sys.stderr.buffer.flush()
 
 
-_RULE = re.compile(rb"-{60,}\s*$")
-_OUR_END = (b"MPI_ABORT was invoked", b"prterun has exited due to", b"mpiexec has exited due to")
+#: What ends a box, or begins one: at times behind a stray byte, or behind a line without an end.
+_RULE = re.compile(rb"(.*?)(-{60,}\s*)$", re.DOTALL)
+_OUR_END = ("MPI_ABORT was invoked", "prterun has exited due to", "mpiexec has exited due to")
+_KILLED = re.compile(r"process rank (\d+) .*?on node (\S+) exited on signal (\d+) \(([^)]*)\)")
 
 
 def without_abort_banners(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """The lines, less Open MPI's ruled boxes that repeat what the failing rank said itself."""
+    """The lines, less Open MPI's ruled boxes that repeat what the failing rank said itself.
+
+    A rank that was killed could say nothing: of the box about it, one line is made.
+    """
     box: list[bytes] = []
     for line in lines:
-        if not box and not _RULE.match(line):
+        rule = _RULE.match(line)
+        if box:
+            box.append(line)
+            if rule:
+                yield from _without_banner(box)
+                box = []
+        elif rule:
+            before, dashes = rule.groups()
+            if _says_something(before):
+                yield before + b"\n"
+            box.append(dashes)
+        elif _says_something(line) or not line.strip():
             yield line
-            continue
-        box.append(line)
-        if len(box) > 1 and _RULE.match(line):
-            if not any(text in b"".join(box) for text in _OUR_END):
-                yield from box
-            box = []
     yield from box
+
+
+def _without_banner(box: list[bytes]) -> list[bytes]:
+    text = " ".join(b"".join(box).decode(errors="replace").split())  # lines break anywhere
+    killed = _KILLED.search(text)
+    if killed:
+        return [_death_of_a_rank(killed).encode()]
+    return [] if any(end in text for end in _OUR_END) else box
+
+
+def _death_of_a_rank(killed: re.Match[str]) -> str:
+    rank, host, number, name = killed.groups()
+    line = f"rank {rank} was ended by signal {number} ({name}) on {host}; the job has been stopped"
+    if int(number) == signal.SIGKILL:
+        line += " (if nobody killed it: the system does so when memory runs out)"
+    return line + "\n"
+
+
+def _says_something(line: bytes) -> bool:
+    """Whether there is anything to read; Open MPI's messages can have a stray byte between them."""
+    return any(
+        character.isprintable() and not character.isspace()
+        for character in line.decode(errors="ignore")
+    )

@@ -1,6 +1,6 @@
 """The communicator of an MPI job, over mpi4py. Importing this module starts MPI."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from itertools import accumulate
 from typing import Any, final
@@ -66,9 +66,28 @@ class MPICommunicator(Communicator):
         name, arguments = _translate(call, planned, rank=self.rank)
         getattr(self._mpi, name)(*arguments)
 
+    def prepare(self, call: Call) -> Callable[[], None]:
+        if call.verb == "receive":
+            return super().prepare(call)
+        name, arguments = _translate(call, plan(call, self.rank, size=self.size), rank=self.rank)
+        method = getattr(self._mpi, name)
+
+        def run(_kept: Call = call) -> None:  # for its buffers' sake
+            method(*arguments)
+
+        return run
+
     def start(self, call: Call) -> Request:
         name, arguments = _translate(call, plan(call, self.rank, size=self.size), rank=self.rank)
         return _MPIRequest(getattr(self._mpi, f"I{name.lower()}")(*arguments), call)
+
+    def wait_any(self, requests: Sequence[Request]) -> int:
+        handles = [request.handle for request in requests if isinstance(request, _MPIRequest)]
+        if not requests or len(handles) != len(requests):
+            raise UsageError("wait_any: give it one request of this communicator or more")
+        if MPI.REQUEST_NULL in handles:  # MPI would ignore what is done already
+            return handles.index(MPI.REQUEST_NULL)
+        return MPI.Request.Waitany(handles)
 
     def _receive(self, call: Call, planned: Plan) -> None:
         # Open MPI 5 writes past the end of the buffer before it reports that a message was too
@@ -121,15 +140,15 @@ class MPICommunicator(Communicator):
 
 @final
 class _MPIRequest(Request):
-    def __init__(self, mpi: MPI.Request, call: Call) -> None:
-        self._mpi = mpi
+    def __init__(self, handle: MPI.Request, call: Call) -> None:
+        self.handle = handle
         self._call = call  # for its buffers' sake
 
     def wait(self) -> None:
-        self._mpi.Wait()
+        self.handle.Wait()
 
     def test(self) -> bool:
-        return self._mpi.Test()
+        return self.handle.Test()
 
 
 def _translate(call: Call, planned: Plan, *, rank: int) -> tuple[str, list[Any]]:
@@ -148,7 +167,8 @@ def _translate(call: Call, planned: Plan, *, rank: int) -> tuple[str, list[Any]]
             ends = [MPI.IN_PLACE, _whole(receive)] if root == rank else [_whole(receive), None]
             return "Reduce", [*ends, _operator(call, receive), root]
         case "allreduce":
-            return "Allreduce", [MPI.IN_PLACE, _whole(receive), _operator(call, receive)]
+            own = MPI.IN_PLACE if send is None else _whole(send)
+            return "Allreduce", [own, _whole(receive), _operator(call, receive)]
         case "reduce_scatter":
             operator = _operator(call, receive)
             if call.send_counts is None:

@@ -1,6 +1,7 @@
 """The communicator of one process alone: every verb is a copy, or nothing. MPI is never loaded."""
 
 import os
+from collections.abc import Sequence
 from typing import final
 
 from phalanx.comm.base import Call, Communicator, Request, Value
@@ -25,6 +26,11 @@ class SingleCommunicator(Communicator):
     def start(self, call: Call) -> Request:
         self.run(call)
         return _Done()
+
+    def wait_any(self, requests: Sequence[Request]) -> int:
+        if not requests:
+            raise UsageError("wait_any: give it one request of this communicator or more")
+        return 0
 
     def broadcast_object(self, value: Value, root: int = 0) -> Value:
         return value
