@@ -16,10 +16,14 @@ ROOT = Path(__file__).parent.parent
 def test_public_names() -> None:
     assert phalanx.__all__ == [
         "__version__",
+        "Batch",
+        "Communicator",
         "Dataset",
         "Loss",
+        "Outcome",
         "Split",
         "Strategy",
+        "Task",
         "Trainer",
         "Worker",
         "world",

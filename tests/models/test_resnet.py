@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from phalanx.errors import UsageError
 from phalanx.models import build, model_names
 from phalanx.models.resnet import DEPTHS, Block
+from phalanx.models.resnet_imagenet import DEPTHS as IMAGENET_DEPTHS
 from phalanx.models.table import parameter_count
 
 #: With BatchNorm's scales and shifts; the paper rounds to 0.27, 0.46, 0.66, 0.85 and 1.7 million.
@@ -13,6 +14,7 @@ PARAMETERS = {20: 269_722, 32: 464_154, 44: 658_586, 56: 853_018, 110: 1_727_962
 
 def test_every_depth_has_its_name() -> None:
     names = [f"resnet{depth}" for depth in DEPTHS]
+    names += [f"resnet{depth}" for depth in IMAGENET_DEPTHS]
     assert [name for name in model_names() if name.startswith("resnet")] == names
 
 

@@ -4,6 +4,7 @@ Importing this package does not import torch, so that names and options can be c
 rank starts. `phalanx.models.table` tells a model's layers.
 """
 
-from phalanx.models.registry import Entry, build, check, describe, model_names
+from phalanx.models.entries import Entry
+from phalanx.models.registry import build, check, describe, model_names
 
 __all__ = ["Entry", "build", "check", "describe", "model_names"]

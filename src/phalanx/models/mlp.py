@@ -6,8 +6,13 @@ from itertools import pairwise
 
 from torch import nn
 
-from phalanx.errors import UsageError
-from phalanx.models.options import check_activation, check_hidden
+from phalanx.models.options import (
+    check_activation,
+    check_hidden,
+    check_output_activation,
+    check_standardise,
+)
+from phalanx.models.shapes import check_inputs
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {
     "relu": nn.ReLU,
@@ -22,14 +27,34 @@ def build(
     classes: int,
     hidden: Sequence[int] = (128,),
     activation: str = "relu",
+    output_activation: str = "none",
+    standardise: bool = False,
 ) -> nn.Sequential:
-    """Flatten, then linear layers with the activation between them; no hidden layer is fine."""
+    """Flatten, then linear layers with the activation between them; no hidden layer is fine.
+
+    With `standardise` every linear layer but the first reads, sample by sample, activations of
+    mean 0 and standard deviation 1 over the features. An `output_activation` follows the last one.
+    """
     check_hidden(hidden)
     check_activation(activation)
-    widths = [math.prod(input_shape), *hidden, classes]
-    if not input_shape or min(widths) < 1:
-        raise UsageError(f"mlp cannot map inputs of shape {input_shape} to {classes} classes")
+    check_output_activation(output_activation)
+    check_standardise(standardise)
+    check_inputs("mlp", input_shape=input_shape, classes=classes)
     layers: list[nn.Module] = [nn.Flatten()]
-    for width, next_width in pairwise(widths):
+    for width, next_width in pairwise([math.prod(input_shape), *hidden]):
         layers += [nn.Linear(width, next_width), _ACTIVATIONS[activation]()]
-    return nn.Sequential(*layers[:-1])
+        if standardise:
+            layers.append(_standardise(next_width))
+    last = hidden[-1] if hidden else math.prod(input_shape)
+    layers.append(nn.Linear(last, classes))
+    if output_activation != "none":
+        layers.append(_ACTIVATIONS[output_activation]())
+    return nn.Sequential(*layers)
+
+
+def _standardise(width: int) -> nn.Module:
+    """(x - mean) / √(variance + 1e-5) over a sample's features, without weights.
+
+    The small term keeps features that are all the same from dividing by zero: they become 0.
+    """
+    return nn.LayerNorm(width, elementwise_affine=False)

@@ -1,11 +1,12 @@
 """The residual networks of He et al. (2015) for small images: 6n + 2 layers, as on CIFAR-10."""
 
 from itertools import pairwise
+from typing import final
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from phalanx.errors import UsageError
+from phalanx.models.shapes import check_images
 
 DEPTHS = (20, 32, 44, 56, 110)
 
@@ -18,12 +19,12 @@ _SMALLEST = 8
 
 def build(*, input_shape: tuple[int, ...], classes: int, depth: int) -> nn.Sequential:
     """A 3×3 stem, three stages of residual blocks of 16, 32 and 64 channels, one linear layer."""
-    _check(input_shape, classes, name=f"resnet{depth}")
+    check_images(f"resnet{depth}", input_shape=input_shape, classes=classes, smallest=_SMALLEST)
     blocks = (depth - 2) // 6
     layers: list[nn.Module] = [
         _convolution(input_shape[0], _CHANNELS[0]),
         nn.BatchNorm2d(_CHANNELS[0]),
-        nn.ReLU(inplace=True),
+        nn.ReLU(),
     ]
     for width, channels in pairwise(_CHANNELS):
         layers.append(Block(width, channels, stride=1 if width == channels else 2))
@@ -34,6 +35,7 @@ def build(*, input_shape: tuple[int, ...], classes: int, depth: int) -> nn.Seque
     return model
 
 
+@final
 class Block(nn.Module):
     """Two 3×3 convolutions beside a shortcut without weights (option A of the paper)."""
 
@@ -65,19 +67,6 @@ class Block(nn.Module):
 def _convolution(width: int, channels: int, *, stride: int = 1) -> nn.Conv2d:
     # The BatchNorm that follows would take a bias out again.
     return nn.Conv2d(width, channels, kernel_size=3, stride=stride, padding=1, bias=False)
-
-
-def _check(input_shape: tuple[int, ...], classes: int, *, name: str) -> None:
-    if len(input_shape) != 3:
-        raise UsageError(
-            f"{name} needs images of shape (channels, height, width), got {input_shape}"
-        )
-    if input_shape[0] < 1 or min(input_shape[1:]) < _SMALLEST:
-        raise UsageError(
-            f"{name} needs images of {_SMALLEST}×{_SMALLEST} pixels or more, got {input_shape}"
-        )
-    if classes < 1:
-        raise UsageError(f"{name} needs 1 class or more, got {classes}")
 
 
 def _initialise(layer: nn.Module) -> None:

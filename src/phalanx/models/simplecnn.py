@@ -2,20 +2,13 @@
 
 from torch import nn
 
-from phalanx.errors import UsageError
+from phalanx.models.shapes import check_images
 
 
 def build(*, input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """Two 3×3 convolutions of 4 and 8 channels, one 2×2 pooling, two linear layers."""
-    if len(input_shape) != 3:
-        raise UsageError(
-            f"simplecnn needs images of shape (channels, height, width), got {input_shape}"
-        )
+    check_images("simplecnn", input_shape=input_shape, classes=classes, smallest=2)
     channels, height, width = input_shape
-    if channels < 1 or height < 2 or width < 2:
-        raise UsageError(f"simplecnn needs images of 2×2 pixels or more, got {input_shape}")
-    if classes < 1:
-        raise UsageError(f"simplecnn needs 1 class or more, got {classes}")
     return nn.Sequential(
         nn.Conv2d(channels, 4, kernel_size=3, padding=1),
         nn.ReLU(),

@@ -1,51 +1,24 @@
-"""A user's own model, named as `path/to/file.py:function` or `package.module:function`."""
+"""A user's own model: a function, or a class, that makes it."""
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
-from phalanx.errors import UsageError
+from phalanx import user_code
+from phalanx.user_code import Kind, Source
 
 if TYPE_CHECKING:
     from torch import nn
 
-FORMS = "path/to/file.py:function or package.module:function"
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a model comes from: a file, or a module if `file` is None."""
-
-    name: str
-    file: Path | None
-    module: str
-    function: str
+_MODEL = Kind("model", made_by="function")
+FORMS = _MODEL.forms
 
 
 def find(name: str) -> Source:
-    """The file or module that a model's name stands for, which must exist; it is not run.
-
-    A relative path starts at the current folder, which modules are searched in as well, last.
-    """
-    source = _parse(name)
-    if source.file is None:
-        _make_importable(Path.cwd())
-        if not _module_exists(source.module):
-            raise UsageError(
-                f"model {name}: no module {source.module!r} here ({Path.cwd()}) or installed"
-            )
-    elif not source.file.is_file():
-        raise UsageError(f"model {name}: there is no file {source.file}")
-    return source
+    """The file or module that a model's name stands for, which must exist; it is not run."""
+    return user_code.find(name, _MODEL)
 
 
 def build(name: str, *, input_shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -53,90 +26,25 @@ def build(name: str, *, input_shape: tuple[int, ...], classes: int) -> nn.Module
     from torch import nn
 
     source = find(name)
-    function = _function(source)
+    function = user_code.load(source)
+    if not callable(function):
+        raise source.refusal(f"{source.attribute} is not a function in {source.place}")
     available = {"input_shape": input_shape, "classes": classes}
-    model = function(**_accepted_by(function, name=name, available=available))
+    model: object = function(**_accepted_by(function, source=source, available=available))
     if not isinstance(model, nn.Module):
-        raise UsageError(
-            f"model {name}: {source.file or source.module} must return a torch.nn.Module, "
-            f"got {type(model).__name__}"
+        raise source.refusal(
+            f"{source.place} must return a torch.nn.Module, got {type(model).__name__}"
         )
     return model
 
 
-def _parse(name: str) -> Source:
-    target, _, function = name.rpartition(":")
-    if function.isidentifier():
-        if target.endswith(".py"):
-            file = Path(target).resolve()
-            return Source(name, file, _module_name(file), function)
-        if all(part.isidentifier() for part in target.split(".")):
-            return Source(name, None, target, function)
-    raise UsageError(f"model {name!r} is not of the form {FORMS}")
-
-
-def _module_name(file: Path) -> str:
-    """A name of its own for each file, the same on every rank so that its classes pickle."""
-    digest = hashlib.sha256(str(file).encode()).hexdigest()[:12]
-    return f"phalanx_user_{digest}_{file.stem}"
-
-
-def _module_exists(module: str) -> bool:
-    if module in sys.modules:
-        return True
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError as error:
-        # A package above may fail on an import of its own: that error is the user's to see.
-        missing = error.name or ""
-        if module == missing or module.startswith(f"{missing}."):
-            return False
-        raise
-
-
-def _function(source: Source) -> Callable[..., object]:
-    module = _import(source)
-    function: Callable[..., object] | None = getattr(module, source.function, None)
-    if not callable(function):
-        state = "is not a function" if hasattr(module, source.function) else "is not there"
-        raise UsageError(
-            f"model {source.name}: {source.function} {state} in {source.file or source.module}"
-        )
-    return function
-
-
-def _import(source: Source) -> ModuleType:
-    if source.file is None:
-        return importlib.import_module(source.module)
-    if source.module in sys.modules:
-        return sys.modules[source.module]
-    # As when Python runs a script, the file may import its neighbours.
-    _make_importable(source.file.parent)
-    spec = importlib.util.spec_from_file_location(source.module, source.file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Dataclasses and pickle look their module up by name.
-    sys.modules[source.module] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[source.module]
-        raise
-    return module
-
-
-def _make_importable(folder: Path) -> None:
-    """Add a folder at the end of the search path, where it hides nothing installed."""
-    if str(folder) not in sys.path:
-        sys.path.append(str(folder))
-        importlib.invalidate_caches()
-
-
 def _accepted_by(
-    function: Callable[..., object], *, name: str, available: dict[str, object]
+    function: Callable[..., object], *, source: Source, available: dict[str, object]
 ) -> dict[str, object]:
     """The arguments among those available that the function declares."""
+    if (getattr(function, "__module__", None) or "").startswith("torchvision."):
+        # Its functions hand every keyword on to classes that know the classes by this name alone.
+        return {"num_classes": available["classes"]}
     parameters = inspect.signature(function).parameters.values()
     by_keyword = {
         parameter.name
@@ -147,8 +55,8 @@ def _accepted_by(
         variable = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         given = parameter.name in by_keyword and parameter.name in available
         if not variable and not given and parameter.default is parameter.empty:
-            raise UsageError(
-                f"model {name}: its parameter {parameter.name!r} needs a default; "
+            raise source.refusal(
+                f"its parameter {parameter.name!r} needs a default; "
                 f"{' and '.join(available)} are what can be passed, by keyword"
             )
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):

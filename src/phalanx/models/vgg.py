@@ -2,7 +2,7 @@
 
 from torch import nn
 
-from phalanx.errors import UsageError
+from phalanx.models.shapes import check_images
 
 #: Convolutions in each of the five stages, by the number of layers with weights.
 _STAGES = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
@@ -21,7 +21,8 @@ def build(
     Images that the stages leave one pixel of (32×32 to 63×63) get a single linear layer, as is
     usual for CIFAR; larger ones the published two hidden layers of 4096 over 7×7 pixels.
     """
-    _check(input_shape, classes, name=f"vgg{depth}{'-bn' if batch_norm else ''}")
+    name = f"vgg{depth}{'-bn' if batch_norm else ''}"
+    check_images(name, input_shape=input_shape, classes=classes, smallest=_SMALLEST)
     width = input_shape[0]
     layers: list[nn.Module] = []
     for count, channels in zip(_STAGES[depth], _CHANNELS, strict=True):
@@ -29,7 +30,7 @@ def build(
             layers.append(nn.Conv2d(width, channels, kernel_size=3, padding=1))
             if batch_norm:
                 layers.append(nn.BatchNorm2d(channels))
-            layers.append(nn.ReLU(inplace=True))
+            layers.append(nn.ReLU())
             width = channels
         layers.append(nn.MaxPool2d(2))
     leaves_one_pixel = max(input_shape[1:]) < 2 * _SMALLEST
@@ -39,19 +40,6 @@ def build(
     return model
 
 
-def _check(input_shape: tuple[int, ...], classes: int, *, name: str) -> None:
-    if len(input_shape) != 3:
-        raise UsageError(
-            f"{name} needs images of shape (channels, height, width), got {input_shape}"
-        )
-    if input_shape[0] < 1 or min(input_shape[1:]) < _SMALLEST:
-        raise UsageError(
-            f"{name} needs images of {_SMALLEST}×{_SMALLEST} pixels or more, got {input_shape}"
-        )
-    if classes < 1:
-        raise UsageError(f"{name} needs 1 class or more, got {classes}")
-
-
 def _small_classifier(classes: int) -> list[nn.Module]:
     return [nn.Flatten(), nn.Linear(_CHANNELS[-1], classes)]
 
@@ -59,7 +47,7 @@ def _small_classifier(classes: int) -> list[nn.Module]:
 def _published_classifier(classes: int) -> list[nn.Module]:
     layers: list[nn.Module] = [nn.AdaptiveAvgPool2d(7), nn.Flatten()]
     for width in (_CHANNELS[-1] * 7 * 7, 4096):
-        layers += [nn.Linear(width, 4096), nn.ReLU(inplace=True), nn.Dropout()]
+        layers += [nn.Linear(width, 4096), nn.ReLU(), nn.Dropout()]
     return [*layers, nn.Linear(4096, classes)]
 
 

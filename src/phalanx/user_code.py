@@ -1,0 +1,131 @@
+"""A user's own code, named as `path/to/file.py:name` or `package.module:name`.
+
+A name is found before any rank starts, without running the code; ranks then load it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+from phalanx.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What is looked for: a model made by a function, for one."""
+
+    name: str
+    made_by: str
+
+    @property
+    def forms(self) -> str:
+        """How a user names it."""
+        return f"path/to/file.py:{self.made_by} or package.module:{self.made_by}"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where code comes from: a file, or a module if `file` is None."""
+
+    kind: Kind
+    name: str
+    file: Path | None
+    module: str
+    attribute: str
+
+    def refusal(self, cause: str) -> UsageError:
+        """The error that says why it cannot be used."""
+        return UsageError(f"{self.kind.name} {self.name}: {cause}")
+
+    @property
+    def place(self) -> str:
+        """The file or module, for messages."""
+        return str(self.file or self.module)
+
+
+def find(name: str, kind: Kind) -> Source:
+    """The file or module that a name stands for, which must exist; it is not run.
+
+    A relative path starts at the current folder, which modules are searched in as well, last.
+    """
+    source = _parse(name, kind)
+    if source.file is None:
+        _make_importable(Path.cwd())
+        if not _module_exists(source.module):
+            raise source.refusal(f"no module {source.module!r} here ({Path.cwd()}) or installed")
+    elif not source.file.is_file():
+        raise source.refusal(f"there is no file {source.file}")
+    return source
+
+
+def load(source: Source) -> object:
+    """Run the file or module, once in a process; what it calls by the name."""
+    module = _import(source)
+    if not hasattr(module, source.attribute):
+        raise source.refusal(f"{source.attribute} is not there in {source.place}")
+    found: object = getattr(module, source.attribute)
+    return found
+
+
+def _parse(name: str, kind: Kind) -> Source:
+    target, _, attribute = name.rpartition(":")
+    if attribute.isidentifier():
+        if target.endswith(".py"):
+            file = Path(target).resolve()
+            return Source(kind, name, file, _module_name(file), attribute)
+        if all(part.isidentifier() for part in target.split(".")):
+            return Source(kind, name, None, target, attribute)
+    raise UsageError(f"{kind.name} {name!r} is not of the form {kind.forms}")
+
+
+def _module_name(file: Path) -> str:
+    """A name of its own for each file, the same on every rank so that its classes pickle."""
+    digest = hashlib.sha256(str(file).encode()).hexdigest()[:12]
+    return f"phalanx_user_{digest}_{file.stem}"
+
+
+def _module_exists(module: str) -> bool:
+    if module in sys.modules:
+        return True
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError as error:
+        # A package above may fail on an import of its own: that error is the user's to see.
+        missing = error.name or ""
+        if module == missing or module.startswith(f"{missing}."):
+            return False
+        raise
+
+
+def _import(source: Source) -> ModuleType:
+    if source.file is None:
+        return importlib.import_module(source.module)
+    if source.module in sys.modules:
+        return sys.modules[source.module]
+    # As when Python runs a script, the file may import its neighbours.
+    _make_importable(source.file.parent)
+    spec = importlib.util.spec_from_file_location(source.module, source.file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses and pickle look their module up by name.
+    sys.modules[source.module] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[source.module]
+        raise
+    return module
+
+
+def _make_importable(folder: Path) -> None:
+    """Add a folder at the end of the search path, where it hides nothing installed."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+        importlib.invalidate_caches()
