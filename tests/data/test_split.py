@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from phalanx.data.split import Dataset, Split, hold_out
+from phalanx.data.split import Dataset, Split, hold_out, part_test
 from phalanx.errors import UsageError
 
 
@@ -94,3 +94,22 @@ def test_hold_out_refuses_empty_parts(fraction: float, cause: str) -> None:
 def test_a_negative_seed_is_refused() -> None:
     with pytest.raises(UsageError, match="0 or more, got -1"):
         hold_out(numbered(5), 0.5, seed=-1)
+
+
+def test_the_test_part_is_held_out_by_the_seed_and_apart_from_validation() -> None:
+    train, test = part_test(numbered(50), 0.2, seed=3)
+    _, validation = hold_out(numbered(50), 0.2, seed=3)
+    assert validation is not None
+    assert (len(train), len(test)) == (40, 10)
+    assert sorted(train.targets.tolist() + test.targets.tolist()) == list(range(50))
+    assert not torch.equal(test.targets, validation.targets)
+
+
+def test_no_test_part_tests_on_the_training_samples() -> None:
+    split = numbered(5)
+    assert part_test(split, 0, seed=0) == (split, split)
+
+
+def test_a_test_part_without_samples_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"0.01 of 5 samples leaves no sample to test with"):
+        part_test(numbered(5), 0.01, seed=0)

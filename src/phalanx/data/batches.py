@@ -1,14 +1,18 @@
 """Global batches in an order that the seed and the epoch fix, cut alike by every rank."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import pairwise
+from typing import final
 
 import torch
 from torch import Tensor
 
 from phalanx.data.seeding import generator
 from phalanx.data.split import Samples, Split
+from phalanx.data.transforms import Draw
 from phalanx.errors import UsageError
 
 
@@ -36,13 +40,21 @@ def batch_count(count: int, batch_size: int) -> int:
     return -(-count // batch_size)
 
 
-@dataclass(frozen=True, eq=False)
+@final
+@dataclass(eq=False, slots=True)
 class Batch:
-    """A global batch, the same on every rank; samples are copied only when a part is taken."""
+    """A global batch, the same on every rank; samples are copied only when a part is taken.
+
+    `draw` is what random transforms depend on. If there is a `following` batch, whoever takes a
+    part will want the same part of that one next, and it is fetched meanwhile.
+    """
 
     source: Split
     indices: Tensor
     dtype: torch.dtype = torch.float32
+    draw: Draw | None = None
+    following: "Batch | None" = None
+    _ahead: dict[tuple[int, int], Future[Tensor]] | None = field(default=None, init=False)
 
     @property
     def size(self) -> int:
@@ -53,15 +65,32 @@ class Batch:
         """The samples of one part when the batch is `cut` in `of` parts; there may be none."""
         if not 0 <= index < of:
             raise UsageError(f"a batch cut in {of} has parts 0 to {of - 1}, got {index}")
-        size, larger = divmod(self.size, of)
-        start = index * size + min(index, larger)  # as `cut` has it, for one part alone
-        return self.source.take(
-            self.indices[start : start + size + (index < larger)], dtype=self.dtype
+        fetched = None if self._ahead is None else self._ahead.pop((index, of), None)
+        samples = self.source.take(
+            self._indices_of(index, of),
+            dtype=self.dtype,
+            draw=self.draw,
+            fetched=None if fetched is None else fetched.result(),
         )
+        if self.following is not None:
+            self.following._fetch_ahead(index, of)
+        return samples
 
     def whole(self) -> Samples:
         """All samples of the batch."""
-        return self.source.take(self.indices, dtype=self.dtype)
+        return self.part(0, of=1)
+
+    def _indices_of(self, index: int, of: int) -> Tensor:
+        size, larger = divmod(self.indices.shape[0], of)
+        start = index * size + min(index, larger)  # as `cut` has it, for one part alone
+        return self.indices[start : start + size + (index < larger)]
+
+    def _fetch_ahead(self, index: int, of: int) -> None:
+        if self._ahead is None:
+            self._ahead = {}
+        if (index, of) not in self._ahead:
+            indices = self._indices_of(index, of)
+            self._ahead[index, of] = _thread().submit(self.source.fetch, indices)
 
 
 def batches(
@@ -76,5 +105,22 @@ def batches(
     """One epoch's global batches: every sample once, the last batch perhaps smaller."""
     count = batch_count(len(split), batch_size)
     indices = order(len(split), seed=seed, epoch=epoch) if shuffle else torch.arange(len(split))
+    draw = Draw(seed, epoch)
     pieces = (indices[number * batch_size :][:batch_size] for number in range(count))
-    return (Batch(split, piece, dtype) for piece in pieces)
+    one_by_one = (Batch(split, piece, dtype, draw) for piece in pieces)
+    return one_by_one if split.source is None else _linked(one_by_one)
+
+
+def _linked(one_by_one: Iterator[Batch]) -> Iterator[Batch]:
+    """The batches, each of which knows the one that follows."""
+    current = next(one_by_one, None)
+    while current is not None:
+        current.following = following = next(one_by_one, None)
+        yield current
+        current = following
+
+
+@cache
+def _thread() -> ThreadPoolExecutor:
+    """The thread that fetches ahead; a fork would not do, beside MPI."""
+    return ThreadPoolExecutor(1, thread_name_prefix="fetch")

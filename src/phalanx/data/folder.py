@@ -9,48 +9,73 @@ from phalanx.errors import DataError
 VARIABLE = "PHALANX_DATA"
 
 
-def dataset_folder(name: str, data_dir: Path | None, *, patterns: Iterable[str]) -> Path:
+def dataset_folder(name: str, data_dir: Path | None, *, wanted: str) -> Path:
     """`data_dir` if given, else the folder `name` in $PHALANX_DATA; it need not exist."""
     if data_dir is not None:
         return data_dir
     root = os.environ.get(VARIABLE)
     if not root:
         raise DataError(
-            f"{name}: no folder given that holds {_listed(patterns)}: "
+            f"{name}: no folder given that holds {wanted}: "
             f"give --data-dir DIR, or set {VARIABLE} to the folder that has {name}/ in it"
         )
     return Path(root) / name
 
 
-def check_files(name: str, folder: Path, *, patterns: Iterable[str]) -> None:
-    """Raise a DataError unless `folder` holds a file for every pattern."""
+def check_folder(name: str, folder: Path, *, wanted: str) -> None:
+    """Raise a DataError unless `folder` is a folder."""
     if not folder.is_dir():
         state = "is not a folder" if folder.exists() else "does not exist"
-        raise DataError(f"{name}: {folder} {state}; searched for {_listed(patterns)}. {_fix(name)}")
+        raise DataError(f"{name}: {folder} {state}; searched for {wanted}. {fix(name)}")
+
+
+def check_files(name: str, folder: Path, *, patterns: Iterable[str]) -> None:
+    """Raise a DataError unless `folder` holds a file for every pattern."""
+    patterns = tuple(patterns)
+    check_folder(name, folder, wanted=listed(patterns))
     missing = [pattern for pattern in patterns if not _matches(folder, pattern)]
     if missing:
-        raise DataError(f"{name}: {folder} lacks {_listed(missing)}. {_fix(name)}")
+        raise DataError(f"{name}: {folder} lacks {listed(missing)}. {fix(name)}")
 
 
 def find_file(folder: Path, pattern: str) -> Path:
     """The file in `folder` that matches the pattern, else the one with `.gz` after it."""
     matches = _matches(folder, pattern)
     if not matches:
-        raise DataError(f"{folder} lacks {_listed([pattern])}")
+        raise DataError(f"{folder} lacks {listed([pattern])}")
     return matches[0]
+
+
+def only_file(name: str, path: Path, *, suffixes: tuple[str, ...]) -> Path:
+    """The file itself, or the one file in a folder that ends in one of the suffixes."""
+    wanted = " or ".join(f"*{suffix}" for suffix in suffixes)
+    if path.is_file():
+        return path
+    if not path.exists():
+        raise DataError(f"{name}: {path} does not exist; searched for a file {wanted}. {fix(name)}")
+    found = sorted(one for one in path.iterdir() if one.name.lower().endswith(suffixes))
+    found = [one for one in found if one.is_file()]
+    if not found:
+        raise DataError(f"{name}: {path} lacks a file {wanted}. {fix(name)}")
+    if len(found) > 1:
+        names = ", ".join(one.name for one in found[:5])
+        raise DataError(f"{name}: {path} has several files: {names}: give one as --data-dir FILE")
+    return found[0]
+
+
+def listed(patterns: Iterable[str]) -> str:
+    """The patterns, for a message."""
+    return ", ".join(patterns) + " (plain or .gz)"
+
+
+def fix(name: str) -> str:
+    """What a user can do about missing files."""
+    return (
+        f"Give the folder that holds these files with --data-dir DIR, "
+        f"or set {VARIABLE} to the folder that has {name}/ in it"
+    )
 
 
 def _matches(folder: Path, pattern: str) -> list[Path]:
     found = sorted(folder.glob(pattern)) + sorted(folder.glob(pattern + ".gz"))
     return [path for path in found if path.is_file()]
-
-
-def _listed(patterns: Iterable[str]) -> str:
-    return ", ".join(patterns) + " (plain or .gz)"
-
-
-def _fix(name: str) -> str:
-    return (
-        f"Give the folder that holds these files with --data-dir DIR, "
-        f"or set {VARIABLE} to the folder that has {name}/ in it"
-    )

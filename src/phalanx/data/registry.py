@@ -1,13 +1,15 @@
-"""The table of data sets; their code is imported only when one is loaded."""
+"""The data sets by name: finding, checking and loading them. Their code is imported last."""
 
 from __future__ import annotations
 
 import importlib
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from phalanx.data.folder import check_files, dataset_folder
+from phalanx.data.entries import ENTRIES, Entry
+from phalanx.data.folder import check_files, dataset_folder, listed
+from phalanx.data.options import check_options, transformed_shape
 from phalanx.errors import UsageError
 from phalanx.spelling import unknown
 
@@ -16,71 +18,7 @@ if TYPE_CHECKING:
 
 EMBEDDED_FOLDER = Path(__file__).parent / "embedded"
 
-IDX_FILES = (
-    "train-images-idx3-ubyte",
-    "train-labels-idx1-ubyte",
-    "t10k-images-idx3-ubyte",
-    "t10k-labels-idx1-ubyte",
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """What is known about a data set without reading it.
-
-    `module` names the file whose `load(folder)` reads it; `files` are glob patterns, each of which
-    must match a file in the folder, plain or with `.gz` after it.
-    """
-
-    name: str
-    module: str
-    summary: str
-    embedded: bool
-    input_shape: tuple[int, ...]
-    classes: int
-    files: tuple[str, ...]
-
-
-_ENTRIES = (
-    Entry(
-        name="iris",
-        module="phalanx.data.iris",
-        summary="150 flowers, 4 measures, 3 species; embedded",
-        embedded=True,
-        input_shape=(4,),
-        classes=3,
-        files=("iris.csv",),
-    ),
-    Entry(
-        name="digits",
-        module="phalanx.data.digits",
-        summary="1,797 handwritten digits, 8×8 grey; embedded",
-        embedded=True,
-        input_shape=(1, 8, 8),
-        classes=10,
-        files=("digits.npz",),
-    ),
-    Entry(
-        name="mnist",
-        module="phalanx.data.mnist",
-        summary="70,000 handwritten digits, 28×28 grey; four idx files",
-        embedded=False,
-        input_shape=(1, 28, 28),
-        classes=10,
-        files=IDX_FILES,
-    ),
-    Entry(
-        name="fashion-mnist",
-        module="phalanx.data.fashion_mnist",
-        summary="70,000 pieces of clothing, 28×28 grey; four idx files",
-        embedded=False,
-        input_shape=(1, 28, 28),
-        classes=10,
-        files=IDX_FILES,
-    ),
-)
-
-_TABLE = {entry.name: entry for entry in _ENTRIES}
+_TABLE = {entry.name: entry for entry in ENTRIES}
 
 
 def dataset_names() -> tuple[str, ...]:
@@ -90,31 +28,54 @@ def dataset_names() -> tuple[str, ...]:
 
 def describe() -> tuple[Entry, ...]:
     """Every data set's entry, in the order to list them."""
-    return _ENTRIES
+    return ENTRIES
 
 
-def check(name: str, data_dir: Path | None = None) -> None:
-    """Raise for an unknown name, or a folder or file that is missing; read nothing yet."""
-    _locate(name, data_dir)
+def check(
+    name: str, data_dir: Path | None = None, *, options: Mapping[str, Any] | None = None
+) -> None:
+    """Raise for whatever cannot work and shows without torch: names, options, files, sizes."""
+    options = {} if options is None else options
+    entry = _entry(name)
+    check_options(name, options, accepted=entry.options)
+    shape = tuple(size for size in entry.input_shape if isinstance(size, int))
+    if len(shape) == len(entry.input_shape):
+        transformed_shape(name, shape, options)
+    path = _locate(entry, data_dir)
+    if entry.check is not None:
+        module, _, function = entry.check.partition(":")
+        verify: Callable[..., None] = getattr(importlib.import_module(module), function)
+        verify(path, options)
 
 
-def load(name: str, *, data_dir: Path | None = None) -> Dataset:
-    """Read a data set: from `data_dir` if given, else from its folder in $PHALANX_DATA."""
-    entry, folder = _locate(name, data_dir)
-    dataset: Dataset = importlib.import_module(entry.module).load(folder)
+def load(
+    name: str, *, data_dir: Path | None = None, options: Mapping[str, Any] | None = None
+) -> Dataset:
+    """Read a data set: from `data_dir` if given, else from its folder in $PHALANX_DATA.
+
+    `options` are those of the data set; the steps on samples are up to `phalanx.data.prepare`.
+    """
+    options = {} if options is None else options
+    entry = _entry(name)
+    check_options(name, options, accepted=entry.options)
+    path = _locate(entry, data_dir)
+    given = {option: options[option] for option in entry.options if option in options}
+    dataset: Dataset = importlib.import_module(entry.module).load(path, **given)
     return dataset
 
 
-def _locate(name: str, data_dir: Path | None) -> tuple[Entry, Path]:
-    entry = _entry(name)
-    if not entry.embedded:
-        folder = dataset_folder(name, data_dir, patterns=entry.files)
-    elif data_dir is None:
-        folder = EMBEDDED_FOLDER
-    else:
-        raise UsageError(f"{name} ships with Phalanx and is read from no folder: drop --data-dir")
-    check_files(name, folder, patterns=entry.files)
-    return entry, folder
+def _locate(entry: Entry, data_dir: Path | None) -> Path:
+    if entry.embedded and data_dir is None:
+        return EMBEDDED_FOLDER
+    if entry.embedded:
+        raise UsageError(
+            f"{entry.name} ships with Phalanx and is read from no folder: drop --data-dir"
+        )
+    wanted = entry.wanted or listed(entry.files)
+    path = dataset_folder(entry.name, data_dir, wanted=wanted)
+    if entry.check is None:
+        check_files(entry.name, path, patterns=entry.files)
+    return path
 
 
 def _entry(name: str) -> Entry:

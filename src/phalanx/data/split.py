@@ -1,16 +1,21 @@
-"""A data set in memory: its training and test parts, and the batches taken from them."""
+"""A data set's training and test samples, and how some of them are taken."""
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
 
 from phalanx.data.seeding import generator
+from phalanx.data.source import Picked, Source
+from phalanx.data.transforms import Draw, Transform
 from phalanx.errors import UsageError
 
-# Keeps the choice of validation samples apart from the order of any epoch.
+# Keep the choices of validation and of test samples apart from each other and from any epoch.
 _HOLD_OUT = (1,)
+_TEST = (2,)
 
 
 class Samples(NamedTuple):
@@ -20,47 +25,104 @@ class Samples(NamedTuple):
     targets: Tensor
 
 
-@dataclass(frozen=True, eq=False)
+@final
 class Split:
-    """Samples as they are on disk: `inputs` [n, *shape] and `targets` [n].
+    """Samples as they are stored: inputs [n, *shape], in memory or in a `Source`, and targets [n].
 
-    `take` multiplies inputs by `scale`, so that images can stay bytes in memory.
+    `take` multiplies inputs by `scale`, so that images can stay bytes, and then applies the
+    transforms in their order.
     """
 
-    inputs: Tensor
-    targets: Tensor
-    scale: float = 1.0
+    __slots__ = ("_casts_targets", "_inputs", "_rows", "scale", "targets", "transforms")
 
-    def __post_init__(self) -> None:
-        counts = [list(tensor.shape[:1]) for tensor in (self.inputs, self.targets)]
-        if not counts[0] or counts[0] != counts[1]:
-            raise UsageError(
-                f"a split needs one target an input, got inputs of shape "
-                f"{tuple(self.inputs.shape)} and targets of shape {tuple(self.targets.shape)}"
-            )
+    def __init__(
+        self,
+        inputs: Tensor | Source,
+        targets: Tensor,
+        scale: float = 1.0,
+        *,
+        transforms: Sequence[Transform] = (),
+    ) -> None:
+        _check_lengths(inputs, targets)
+        self.targets = targets
+        self.scale = scale
+        self.transforms = tuple(transforms)
+        self._inputs = inputs
+        self._casts_targets = targets.is_floating_point()
+        self._rows: Callable[[Tensor], Tensor] = (
+            partial(inputs.index_select, 0) if isinstance(inputs, Tensor) else inputs.take
+        )
 
     def __len__(self) -> int:
-        return self.inputs.shape[0]
+        return self.targets.shape[0]
+
+    @property
+    def inputs(self) -> Tensor:
+        """The inputs as they are stored, if they are in memory."""
+        if isinstance(self._inputs, Tensor):
+            return self._inputs
+        raise UsageError("these samples are not in memory: take those that are needed")
+
+    @property
+    def source(self) -> Source | None:
+        """Where the inputs are fetched from, if they are not in memory."""
+        return None if isinstance(self._inputs, Tensor) else self._inputs
+
+    @property
+    def stored_shape(self) -> tuple[int, ...]:
+        """The shape of one sample as it is stored, before the transforms."""
+        if isinstance(self._inputs, Tensor):
+            return tuple(self._inputs.shape[1:])
+        return self._inputs.shape
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """The shape of one sample."""
-        return tuple(self.inputs.shape[1:])
+        """The shape of one sample as it is taken."""
+        shape = self.stored_shape
+        for transform in self.transforms:
+            shape = transform.shape(shape)
+        return shape
 
-    def take(self, indices: Tensor, *, dtype: torch.dtype = torch.float32) -> Samples:
-        """The samples at `indices`: scaled inputs of `dtype`; integer targets stay as they are."""
-        inputs = self.inputs.index_select(0, indices).to(dtype)
+    def fetch(self, indices: Tensor) -> Tensor:
+        """The inputs at `indices` as they are stored, for `take` to go on with."""
+        return self._rows(indices)
+
+    def take(
+        self,
+        indices: Tensor,
+        *,
+        dtype: torch.dtype = torch.float32,
+        draw: Draw | None = None,
+        fetched: Tensor | None = None,
+    ) -> Samples:
+        """The samples at `indices`: inputs of `dtype`; integer targets stay as they are.
+
+        Random transforms are left out without a `draw`. What was `fetched` is used up.
+        """
+        inputs = (self._rows(indices) if fetched is None else fetched).to(dtype)
         if self.scale != 1.0:
             inputs.mul_(self.scale)
+        for transform in self.transforms:
+            inputs = transform.apply(inputs, indices, draw)
         targets = self.targets.index_select(0, indices)
-        return Samples(inputs, targets.to(dtype) if targets.is_floating_point() else targets)
+        return Samples(inputs, targets.to(dtype) if self._casts_targets else targets)
 
     def subset(self, indices: Tensor) -> "Split":
-        """A split of the samples at `indices` alone, copied."""
-        return replace(
-            self,
-            inputs=self.inputs.index_select(0, indices),
-            targets=self.targets.index_select(0, indices),
+        """A split of the samples at `indices` alone; what is in memory is copied."""
+        if isinstance(self._inputs, Tensor):
+            inputs: Tensor | Source = self._inputs.index_select(0, indices)
+        else:
+            inputs = Picked(self._inputs, indices)
+        return self.of(inputs, self.targets.index_select(0, indices))
+
+    def of(self, inputs: Tensor | Source, targets: Tensor) -> "Split":
+        """A split of other samples, stored, scaled and transformed as these are."""
+        return Split(inputs, targets, self.scale, transforms=self.transforms)
+
+    def transformed(self, transforms: Sequence[Transform]) -> "Split":
+        """The same samples, with these transforms after those they have."""
+        return Split(
+            self._inputs, self.targets, self.scale, transforms=(*self.transforms, *transforms)
         )
 
 
@@ -88,11 +150,36 @@ def hold_out(split: Split, fraction: float, *, seed: int) -> tuple[Split, Split 
         raise UsageError(f"the fraction to hold out must be from 0 to below 1, got {fraction}")
     if fraction == 0:
         return split, None
+    return _part(split, fraction, seed=seed, purpose=_HOLD_OUT, use="validate with")
+
+
+def part_test(split: Split, fraction: float, *, seed: int) -> tuple[Split, Split]:
+    """Part samples that have no test part in training and test samples, by the seed alone.
+
+    A fraction of 0 trains and tests on all of them: test metrics are then those of training.
+    """
+    if fraction == 0:
+        return split, split
+    return _part(split, fraction, seed=seed, purpose=_TEST, use="test with")
+
+
+def _part(
+    split: Split, fraction: float, *, seed: int, purpose: tuple[int, ...], use: str
+) -> tuple[Split, Split]:
     count = round(len(split) * fraction)
     if not 0 < count < len(split):
-        part = "no sample to validate with" if count == 0 else "no sample to train on"
+        part = f"no sample to {use}" if count == 0 else "no sample to train on"
         raise UsageError(f"holding out {fraction} of {len(split)} samples leaves {part}")
-    order = torch.from_numpy(generator(seed, purpose=_HOLD_OUT).permutation(len(split)))
+    order = torch.from_numpy(generator(seed, purpose=purpose).permutation(len(split)))
     # Sorted, both parts keep the order on disk: a run without shuffling still reads in that order.
     held, kept = order[:count].sort().values, order[count:].sort().values
     return split.subset(kept), split.subset(held)
+
+
+def _check_lengths(inputs: Tensor | Source, targets: Tensor) -> None:
+    shape = tuple(inputs.shape) if isinstance(inputs, Tensor) else (len(inputs), *inputs.shape)
+    if not shape or targets.dim() == 0 or shape[0] != targets.shape[0]:
+        raise UsageError(
+            f"a split needs one target an input, got inputs of shape "
+            f"{shape} and targets of shape {tuple(targets.shape)}"
+        )

@@ -1,0 +1,138 @@
+"""The table of data sets: what is known about each without reading it."""
+
+from dataclasses import dataclass
+
+IDX_FILES = (
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """What is known about a data set without reading it.
+
+    `module` names the file whose `load(folder, **options)` reads it; `files` are glob patterns,
+    each of which must match a file in the folder, plain or with `.gz` after it. A data set that is
+    looked for in other ways says what it `wanted`, and has a `check`, as module:function, which is
+    called with the path and the options and does without torch.
+
+    Sizes that only the files can tell are words.
+    """
+
+    name: str
+    module: str
+    summary: str
+    embedded: bool = False
+    input_shape: tuple[int | str, ...]
+    classes: int | str
+    files: tuple[str, ...] = ()
+    wanted: str = ""
+    check: str | None = None
+    #: What a user may set, besides the steps that every data set takes.
+    options: tuple[str, ...] = ()
+
+    @property
+    def file_list(self) -> str:
+        """What to have in the folder, for a person."""
+        return self.wanted or ", ".join(f"{name}[.gz]" for name in self.files)
+
+
+ENTRIES = (
+    Entry(
+        name="iris",
+        module="phalanx.data.iris",
+        summary="150 flowers, 4 measures, 3 species; embedded",
+        embedded=True,
+        input_shape=(4,),
+        classes=3,
+        files=("iris.csv",),
+    ),
+    Entry(
+        name="digits",
+        module="phalanx.data.digits",
+        summary="1,797 handwritten digits, 8×8 grey; embedded",
+        embedded=True,
+        input_shape=(1, 8, 8),
+        classes=10,
+        files=("digits.npz",),
+    ),
+    Entry(
+        name="mnist",
+        module="phalanx.data.mnist",
+        summary="70,000 handwritten digits, 28×28 grey; four idx files",
+        input_shape=(1, 28, 28),
+        classes=10,
+        files=IDX_FILES,
+    ),
+    Entry(
+        name="fashion-mnist",
+        module="phalanx.data.fashion_mnist",
+        summary="70,000 pieces of clothing, 28×28 grey; four idx files",
+        input_shape=(1, 28, 28),
+        classes=10,
+        files=IDX_FILES,
+    ),
+    Entry(
+        name="cifar10",
+        module="phalanx.data.cifar10",
+        summary="60,000 photographs, 32×32 in colour; any of the five training batches will do",
+        input_shape=(3, 32, 32),
+        classes=10,
+        wanted="data_batch_1 … 5 and test_batch, as .bin or as pickles",
+        check="phalanx.data.cifar10_files:check",
+    ),
+    Entry(
+        name="images",
+        module="phalanx.data.images",
+        summary="your own images, a folder a class, 64×64 unless --resize says otherwise; "
+        "decoded when needed",
+        input_shape=(3, "H", "W"),
+        classes="a folder each",
+        wanted="train/CLASS/*.jpg and test/CLASS/*.jpg, or CLASS/*.jpg",
+        check="phalanx.data.image_folder:check",
+        options=("resize", "skip_bad", "cache", "test_split", "seed"),
+    ),
+    Entry(
+        name="csv",
+        module="phalanx.data.csv_file",
+        summary="your own table: numbers as they are, words one-hot, the last column the class "
+        "unless --target names another",
+        input_shape=("columns",),
+        classes="any",
+        wanted="one *.csv, *.tsv or *.data, plain or .gz; or --data-dir FILE",
+        check="phalanx.data.csv_columns:check",
+        options=("target", "drop", "test_split", "seed"),
+    ),
+    Entry(
+        name="mat",
+        module="phalanx.data.mat",
+        summary="your own MATLAB file with X, a sample a row, and y, which counts classes from 1",
+        input_shape=("columns",),
+        classes="any",
+        wanted="one *.mat; or --data-dir FILE",
+        check="phalanx.data.mat_file:check",
+        options=("test_split", "seed"),
+    ),
+    Entry(
+        name="npz",
+        module="phalanx.data.npz",
+        summary="your own numpy arrays; .npy files may be larger than memory",
+        input_shape=("any",),
+        classes="any",
+        wanted="x_train, y_train and perhaps x_test, y_test, or X, y, as .npy or in one *.npz",
+        check="phalanx.data.npz_files:check",
+        options=("test_split", "seed"),
+    ),
+    Entry(
+        name="synthetic",
+        module="phalanx.data.synthetic",
+        summary="made up as needed: --samples of a --shape in --classes that can be learnt",
+        embedded=True,
+        input_shape=("any",),
+        classes="any",
+        options=("shape", "classes", "samples", "seed"),
+    ),
+)

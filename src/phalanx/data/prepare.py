@@ -1,0 +1,90 @@
+"""A data set made ready for a training: what cannot be read left out, steps on samples added.
+
+This takes all ranks: each looks at its share of the samples.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from phalanx.data.batches import cut
+from phalanx.data.normalise import measure
+from phalanx.data.options import parse_shape, transformed_shape
+from phalanx.data.split import Dataset, Split
+from phalanx.data.transforms import Crop, Flip, Pool, Resize, Transform
+from phalanx.errors import DataError
+
+_log = logging.getLogger(__name__)
+_CHUNK = 256
+
+
+class Ranks(Protocol):
+    """What is needed of a communicator."""
+
+    rank: int
+    size: int
+
+    def allreduce(self, buffer: Tensor) -> None:
+        """Collective. Add up all buffers, into every rank's own."""
+
+
+def prepare(dataset: Dataset, options: Mapping[str, Any], *, comm: Ranks) -> Dataset:
+    """Collective. The data set with the steps that the options name.
+
+    Training samples and test samples get the same steps, save the random ones, which are for
+    training alone. Normalisation is by the training samples.
+    """
+    transformed_shape(dataset.name, dataset.input_shape, options)
+    dataset = _screened(dataset, comm)
+    fixed = _fixed(dataset.input_shape, options)
+    train, test = (split.transformed(fixed) for split in (dataset.train, dataset.test))
+    if options.get("normalise"):
+        step = measure(train, rank=comm.rank, size=comm.size, add_up=comm.allreduce)
+        train, test = train.transformed([step]), test.transformed([step])
+    return replace(dataset, train=train.transformed(_random(options)), test=test)
+
+
+def _fixed(shape: tuple[int, ...], options: Mapping[str, Any]) -> list[Transform]:
+    steps: list[Transform] = []
+    if "resize" in options:
+        height, width = parse_shape(options["resize"], option="resize", dimensions=2)
+        if shape[1:] != (height, width):  # images can be decoded to that size already
+            steps.append(Resize(height, width))
+    if "pool" in options:
+        height, width = parse_shape(options["pool"], option="pool", dimensions=2)
+        steps.append(Pool(height, width))
+    return steps
+
+
+def _random(options: Mapping[str, Any]) -> list[Transform]:
+    steps: list[Transform] = [Flip()] if options.get("flip") else []
+    return [*steps, Crop(options["crop"])] if options.get("crop") else steps
+
+
+def _screened(dataset: Dataset, comm: Ranks) -> Dataset:
+    """Collective. The data set without samples that cannot be read, if it is to do without."""
+    train = _without_unreadable(dataset.train, comm)
+    if dataset.test is dataset.train:
+        return replace(dataset, train=train, test=train)
+    return replace(dataset, train=train, test=_without_unreadable(dataset.test, comm))
+
+
+def _without_unreadable(split: Split, comm: Ranks) -> Split:
+    source = split.source
+    if source is None or not source.skips_unreadable:
+        return split
+    bad = torch.zeros(len(split), dtype=torch.uint8)
+    mine = cut(len(split), comm.size)[comm.rank]
+    for start in range(mine.start, mine.stop, _CHUNK):
+        indices = torch.arange(start, min(start + _CHUNK, mine.stop))
+        for index, cause in source.unreadable(indices).items():
+            _log.warning("left out: %s", cause)
+            bad[index] = 1
+    comm.allreduce(bad)
+    if bad.all():
+        raise DataError("none of the samples can be read")
+    return split.subset((bad == 0).nonzero().flatten()) if bad.any() else split

@@ -1,0 +1,120 @@
+"""What is done to samples when they are taken: fixed steps, and random ones for training.
+
+A random step draws from the seed, the epoch and the sample's index, and so does the same to a
+sample whichever rank takes it, in whatever company.
+"""
+
+from abc import ABC, abstractmethod
+from typing import NamedTuple, final
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from phalanx.data.seeding import Bits, bits
+
+_FLIP = (3,)
+_CROP = (4,)
+
+
+class Draw(NamedTuple):
+    """What random steps depend on, besides the index of a sample."""
+
+    seed: int
+    epoch: int
+
+    def bits(self, indices: Tensor, purpose: tuple[int, ...]) -> Bits:
+        """64 random bits a sample."""
+        positions = indices.numpy().astype(np.uint64)
+        return bits(positions, self.seed, self.epoch, purpose=purpose)
+
+
+class Transform(ABC):
+    """One step, on floating-point inputs [n, *shape]."""
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """What becomes of the shape of a sample."""
+        return shape
+
+    @abstractmethod
+    def apply(self, inputs: Tensor, indices: Tensor, draw: Draw | None) -> Tensor:
+        """The inputs afterwards; those given may be used up. No draw, nothing random."""
+
+
+@final
+class Resize(Transform):
+    """Images of another size, each pixel weighed from all that it stands for."""
+
+    def __init__(self, height: int, width: int) -> None:
+        self._size = (height, width)
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (shape[0], *self._size)
+
+    def apply(self, inputs: Tensor, indices: Tensor, draw: Draw | None) -> Tensor:
+        if len(inputs) == 0:  # which torch refuses
+            return inputs.new_empty((0, *self.shape(tuple(inputs.shape[1:]))))
+        return F.interpolate(inputs, self._size, mode="bilinear", antialias=True)
+
+
+@final
+class Pool(Transform):
+    """Smaller images: each pixel the mean of the area that it stands for."""
+
+    def __init__(self, height: int, width: int) -> None:
+        self._size = (height, width)
+
+    def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (shape[0], *self._size)
+
+    def apply(self, inputs: Tensor, indices: Tensor, draw: Draw | None) -> Tensor:
+        if len(inputs) == 0:
+            return inputs.new_empty((0, *self.shape(tuple(inputs.shape[1:]))))
+        return F.adaptive_avg_pool2d(inputs, self._size)
+
+
+@final
+class Normalise(Transform):
+    """Less a mean, over a deviation: one of each a channel, in float64."""
+
+    def __init__(self, mean: Tensor, deviation: Tensor) -> None:
+        self.mean = mean
+        self.deviation = deviation
+
+    def apply(self, inputs: Tensor, indices: Tensor, draw: Draw | None) -> Tensor:
+        shape = (-1, *([1] * (inputs.dim() - 2)))
+        inputs.sub_(self.mean.to(inputs.dtype).reshape(shape))
+        return inputs.div_(self.deviation.to(inputs.dtype).reshape(shape))
+
+
+@final
+class Flip(Transform):
+    """Every other image, by chance, mirrored left to right."""
+
+    def apply(self, inputs: Tensor, indices: Tensor, draw: Draw | None) -> Tensor:
+        if draw is None:
+            return inputs
+        chosen = torch.from_numpy((draw.bits(indices, _FLIP) >> np.uint64(63)).astype(np.bool_))
+        return torch.where(chosen[:, None, None, None], inputs.flip(-1), inputs)
+
+
+@final
+class Crop(Transform):
+    """Images moved by up to so many pixels each way, by chance; what they leave is zero."""
+
+    def __init__(self, padding: int) -> None:
+        self._padding = padding
+
+    def apply(self, inputs: Tensor, indices: Tensor, draw: Draw | None) -> Tensor:
+        if draw is None or len(inputs) == 0:
+            return inputs
+        height, width = inputs.shape[2:]
+        drawn = draw.bits(indices, _CROP)
+        choices = np.uint64(2 * self._padding + 1)
+        down = torch.from_numpy(((drawn >> np.uint64(32)) % choices).astype(np.int64))
+        right = torch.from_numpy(((drawn & np.uint64(0xFFFFFFFF)) % choices).astype(np.int64))
+        padded = F.pad(inputs, (self._padding,) * 4)
+        # Every place a crop can have is a view; only the chosen ones are copied.
+        places = padded.unfold(2, height, 1).unfold(3, width, 1)
+        return places[torch.arange(len(inputs)), :, down, right]
