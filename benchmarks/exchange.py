@@ -87,15 +87,31 @@ def _mpi() -> Ranks:
 
 
 def _shared() -> Ranks:
-    """As strategy `central` does it: a slice a rank, summed in memory that all ranks share."""
+    """As strategy `central` does it: a slice a rank, summed in memory that all ranks share.
+
+    What is small is left to MPI.
+    """
     from phalanx.comm import world
     from phalanx.comm.shared import SharedMemory, room_for
     from phalanx.data.batches import cut
-    from phalanx.strategies.summing import RowSum
+    from phalanx.strategies.summing import SMALL, RowSum, SmallSum
 
     comm = world()
 
+    def open_small(elements: int) -> Exchange:
+        rows = torch.zeros(2, elements)
+        total, mine = rows[0], rows[1]
+        small = SmallSum(comm, rows)
+
+        def run() -> Tensor:
+            small.add_up()
+            return total
+
+        return Exchange(mine, run)
+
     def open_exchange(elements: int) -> Exchange:
+        if 4 * elements <= SMALL:
+            return open_small(elements)
         shape = (comm.size, elements)
         memory = SharedMemory(comm, room_for(shape, torch.float32))
         rows = memory.tensor(shape, torch.float32)

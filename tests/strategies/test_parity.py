@@ -15,6 +15,14 @@ from phalanx.comm.base import Communicator
 from phalanx.comm.single import SingleCommunicator
 from phalanx.data.batches import batches
 from phalanx.data.split import Split
+from phalanx.strategies.allreduce import Allreduce
+from phalanx.strategies.asynchronous import Asynchronous
+from phalanx.strategies.base import Strategy
+from phalanx.strategies.central import Central
+from phalanx.strategies.gather import Gather
+from phalanx.strategies.pipeline.strategy import Pipeline
+from phalanx.strategies.server import Server
+from phalanx.strategies.tensor.strategy import Tensor as TensorParallel
 from phalanx.train.losses import make_loss
 from phalanx.train.trainer import Trainer
 
@@ -24,25 +32,61 @@ OPTIMIZERS: dict[str, Callable[[Any], Optimizer]] = {
 }
 
 
+#: Every strategy whose weights are those of `single`, up to rounding.
+EXACT: dict[str, Strategy] = {
+    "allreduce": Allreduce(),
+    "central": Central(),
+    "server": Server(),
+    "gather": Gather(),
+    "async in step": Asynchronous(max_staleness=0),
+    "pipeline": Pipeline(),
+    "tensor": TensorParallel(),
+}
+#: Parts that every batch is cut in where BatchNorm and dropout depend on it.
+SHARDS = 4
+
+
 def make_split(count: int = 67) -> Split:
     return data.load("digits").train.subset(torch.arange(count))
 
 
 def make_model(name: str, dtype: torch.dtype = torch.float32) -> nn.Module:
     torch.manual_seed(11)
-    return models.build(name, input_shape=(1, 8, 8), classes=10).to(dtype)
+    if name == "normalised":
+        return make_normalised().to(dtype)
+    options = {"hidden": (24, 16)} if name == "deep mlp" else {}
+    kind = name.removeprefix("deep ")
+    return models.build(kind, input_shape=(1, 8, 8), classes=10, options=options).to(dtype)
+
+
+def make_normalised() -> nn.Module:
+    """BatchNorm and dropout; no bias before BatchNorm, which would be noise that Adam amplifies."""
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 3, padding=1, bias=False),
+        nn.BatchNorm2d(6),
+        nn.ReLU(),
+        nn.Dropout(0.2),
+        nn.Conv2d(6, 8, 3, padding=1, bias=False),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Dropout(0.4),
+        nn.Linear(8 * 16, 10),
+    )
 
 
 def train(
     model: nn.Module,
     comm: Communicator,
     *,
-    strategy: str,
+    strategy: str | Strategy,
     optimizer: str = "sgd",
     loss: str = "cross-entropy",
     reduction: Any = "mean",
     batch_size: int = 13,
     memory_format: Any = "auto",
+    shards: int | None = None,
 ) -> list[Tensor]:
     trainer = Trainer(
         model,
@@ -52,6 +96,7 @@ def train(
         comm=comm,
         seed=5,
         memory_format=memory_format,
+        shards=shards,
     )
     trainer.fit(make_split(), epochs=1, batch_size=batch_size)
     trainer.sync()
@@ -72,7 +117,7 @@ def assert_close(mine: list[Tensor], reference: list[Tensor], tolerance: float) 
 # 67 samples in batches of 13 divide by no number of ranks; in batches of 3 some ranks get none.
 @pytest.mark.parametrize("batch_size", [12, 13, 3])
 @pytest.mark.parametrize("strategy", ["allreduce", "central"])
-def test_ranks_equal_single(
+def test_any_batch_and_dtype_equals_single(
     comm: Communicator,
     strategy: str,
     model: str,
@@ -96,6 +141,21 @@ def test_ranks_equal_single(
         batch_size=batch_size,
     )
     assert_close(parallel, alone, tolerance)
+
+
+@pytest.mark.ranks(2, 3, 4)
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("model", ["deep mlp", "simplecnn", "normalised"])
+@pytest.mark.parametrize("strategy", EXACT)
+def test_every_strategy_equals_single(
+    comm: Communicator, strategy: str, model: str, optimizer: str
+) -> None:
+    # 67 samples in batches of 14: a last batch of 11, and parts of two or more for BatchNorm.
+    shards = SHARDS if model == "normalised" else None
+    options = {"optimizer": optimizer, "shards": shards, "batch_size": 14}
+    parallel = train(make_model(model), comm, strategy=EXACT[strategy], **options)  # type: ignore[arg-type]
+    alone = train(make_model(model), SingleCommunicator(), strategy="single", **options)  # type: ignore[arg-type]
+    assert_close(parallel, alone, 1e-5)
 
 
 @pytest.mark.ranks(3)

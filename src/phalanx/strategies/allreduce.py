@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from phalanx.clock import phase
 from phalanx.comm import algorithms
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch, cut
@@ -98,7 +99,8 @@ class AllreduceWorker(Worker):
         outcome = self._gradients.compute(batch)
         for block, marks in zip(self._flat.blocks, self._marks, strict=True):
             marks.copy_(block.marks()[0])
-        self._overlap.finish()
+        with phase("exchange"):
+            self._overlap.finish()
         self._replica.update([block.marks()[0] for block in self._flat.blocks])
         # The exchange has made sums of this rank's marks, which are written only when they change.
         for block, marks in zip(self._flat.blocks, self._marks, strict=True):
@@ -150,10 +152,11 @@ class ShardedAllreduceWorker(Worker):
 
     def step(self, batch: Batch) -> Outcome:
         outcome = self._gradients.compute(batch)
-        for block, total in zip(self._flat.blocks, self._sums, strict=True):
-            self._comm.allgather(block.rows[self._mine], block.rows, counts=self._counts)
-            total.add_up()
-        self._statistics.finish(batch.size)
+        with phase("exchange"):
+            for block, total in zip(self._flat.blocks, self._sums, strict=True):
+                self._comm.allgather(block.rows[self._mine], block.rows, counts=self._counts)
+                total.add_up()
+            self._statistics.finish(batch.size)
         self._replica.update([block.marks().amax(0) for block in self._flat.blocks])
         return outcome
 

@@ -5,7 +5,7 @@ loss) gives this rank's live *worker*, which takes global batches and does this 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -79,8 +79,20 @@ class Outcome:
     outputs: Tensor | None
 
 
+@dataclass(frozen=True)
+class Table:
+    """What a strategy wants a user to see: how it cut a model, or how a training went."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
 class Worker(ABC):
     """One rank's live part in a parallel training."""
+
+    #: Whether this rank computes gradients; one that only serves the others does not.
+    trains: bool = True
 
     @abstractmethod
     def step(self, batch: Batch) -> Outcome:
@@ -89,6 +101,14 @@ class Worker(ABC):
     @abstractmethod
     def sync(self) -> None:
         """Collective. Afterwards every rank's model holds the trained weights."""
+
+    def plan(self) -> Sequence[Table]:
+        """Collective. What is known before the first step, the same on every rank."""
+        return ()
+
+    def report(self) -> Sequence[Table]:
+        """Collective. What is known after the last step, the same on every rank."""
+        return ()
 
 
 class Strategy(ABC):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.comm.hosts import Hosts, arrange
 from phalanx.comm.process import release_freed_memory
@@ -21,12 +22,12 @@ from phalanx.comm.shared import SharedMemory, room_for
 from phalanx.data.batches import Batch, cut
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
 from phalanx.strategies.clipping import chunk_count, chunk_squares, clip_factor
-from phalanx.strategies.flat import FlatParameters, layouts
+from phalanx.strategies.flat import FlatParameters, layouts, zeros
 from phalanx.strategies.gradient import PartGradients
 from phalanx.strategies.replica import average_buffers, broadcast_model
 from phalanx.strategies.sliced import SlicedOptimizer, check_elementwise
 from phalanx.strategies.statistics import Statistics
-from phalanx.strategies.summing import RowSum
+from phalanx.strategies.summing import SMALL, RowSum, SmallSum
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Central(Strategy):
     """One copy a host, stepped slice by slice."""
 
     def bind(self, comm: Communicator, task: Task) -> Worker:
-        check_elementwise(task.optimizer)
+        check_elementwise(task.optimizer, strategy="central")
         return CentralWorker(arrange(comm), task)
 
 
@@ -50,9 +51,10 @@ class CentralWorker(Worker):
         last = parts[first + hosts.host.size - 1]
         rows = range(parts[first].start, last.stop)
         self._filled = len(rows)  # none on a host that fewer shards than ranks leave idle
+        self._small = self._is_small()
         # Before the move: the ranks of a host will all write their weights to the same place.
         broadcast_model(comm, task.model)
-        self._flat, self._squares = self._share(task, max(1, len(rows)))
+        self._flat, self._squares = self._share(task, 2 if self._small else max(1, len(rows)))
         self._statistics = (
             None if task.shards is None else Statistics(task.model, comm, shards=shards)
         )
@@ -61,10 +63,16 @@ class CentralWorker(Worker):
             self._flat,
             parts=mine,
             of=shards,
-            rows=[part - rows.start for part in mine],
+            rows=[1] if self._small else [part - rows.start for part in mine],
             statistics=self._statistics,
         )
         self._cut_slices()
+
+    def _is_small(self) -> bool:
+        """Whether the gradient is so small that MPI adds it up sooner than shared memory does."""
+        size = sum(plan.row_length * plan.dtype.itemsize for plan in layouts(self._task.model))
+        one_host = self._hosts.host.size == self._hosts.everyone.size
+        return self._task.shards is None and one_host and size <= SMALL
 
     def _share(self, task: Task, rows: int) -> tuple[FlatParameters, Tensor]:
         """Move the model into memory that the ranks of this host share."""
@@ -75,7 +83,12 @@ class CentralWorker(Worker):
             room += room_for((layout.length,), layout.dtype)
             room += room_for((rows, layout.row_length), layout.dtype)
         memory = SharedMemory(self._hosts.host, room)
-        flat = FlatParameters(task.model, rows=rows, allocate=memory.tensor)
+        flat = FlatParameters(
+            task.model,
+            rows=rows,
+            allocate=memory.tensor,
+            allocate_rows=zeros if self._small else memory.tensor,
+        )
         release_freed_memory()  # where the weights were before
         self._hosts.host.barrier()
         return flat, memory.tensor((chunks,), torch.float64)
@@ -94,20 +107,28 @@ class CentralWorker(Worker):
             self._slices.append(slice(chunks.start * size, chunks.stop * size))
         blocks = list(zip(self._flat.blocks, self._slices, strict=True))
         self._marks = [block.marks() for block in self._flat.blocks]
-        self._sums = [RowSum(block.rows, slice_) for block, slice_ in blocks]
+        self._sums = [
+            SmallSum(hosts.host, block.rows) if self._small else RowSum(block.rows, slice_)
+            for block, slice_ in blocks
+        ]
         self._optimizer = SlicedOptimizer(self._task.optimizer, blocks)
 
     def step(self, batch: Batch) -> Outcome:
         outcome = self._gradients.compute(batch)
-        self._hosts.host.barrier()
-        marks = self._read_marks()
-        self._add_up()
-        if self._task.clip_norm is not None:
-            self._clip(self._task.clip_norm)
-        if self._statistics is not None:
-            self._statistics.finish(batch.size)
-        self._optimizer.step(marks)
-        self._hosts.host.barrier()
+        with phase("wait"):
+            if not self._small:  # else MPI's sum is where all ranks meet
+                self._hosts.host.barrier()
+        with phase("exchange"):
+            self._add_up()
+            marks = self._read_marks()
+            if self._statistics is not None:
+                self._statistics.finish(batch.size)
+        with phase("update"):
+            if self._task.clip_norm is not None:
+                self._clip(self._task.clip_norm)
+            self._optimizer.step(marks)
+        with phase("wait"):
+            self._hosts.host.barrier()
         return outcome
 
     def _read_marks(self) -> list[Tensor] | None:

@@ -22,6 +22,11 @@ _MOST_CHUNKS = 4096
 Allocate = Callable[[tuple[int, ...], torch.dtype], Tensor]
 
 
+def zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """Memory of this rank's own."""
+    return torch.zeros(shape, dtype=dtype)
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where the parameters of one dtype lie in a flat tensor."""
@@ -67,10 +72,12 @@ def _round_up(count: int, step: int) -> int:
 class Block:
     """The parameters of one dtype: their values in a flat tensor, their gradients in rows."""
 
-    def __init__(self, layout: Layout, rows: int, allocate: Allocate) -> None:
+    def __init__(
+        self, layout: Layout, rows: int, *, allocate: Allocate, allocate_rows: Allocate
+    ) -> None:
         self.layout = layout
         self.values = allocate((layout.length,), layout.dtype)
-        self.rows = allocate((rows, layout.row_length), layout.dtype)
+        self.rows = allocate_rows((rows, layout.row_length), layout.dtype)
         self.value_views = _views(self.values, layout)
         self.row_views = [_views(row, layout) for row in self.rows]
         self._addresses = [view.data_ptr() for view in self.value_views]
@@ -116,11 +123,20 @@ class FlatParameters:
     """A model's trainable parameters, moved into flat storage. Tied ones are stored once."""
 
     def __init__(
-        self, model: nn.Module, *, rows: int = 1, allocate: Allocate | None = None
+        self,
+        model: nn.Module,
+        *,
+        rows: int = 1,
+        allocate: Allocate | None = None,
+        allocate_rows: Allocate | None = None,
     ) -> None:
         self.frozen = [one for one in model.parameters() if not one.requires_grad]
-        allocate = allocate or (lambda shape, dtype: torch.zeros(shape, dtype=dtype))
-        self.blocks = [Block(layout, rows, allocate) for layout in layouts(model)]
+        allocate = allocate or zeros
+        allocate_rows = allocate_rows or allocate
+        self.blocks = [
+            Block(layout, rows, allocate=allocate, allocate_rows=allocate_rows)
+            for layout in layouts(model)
+        ]
         self._slots = [
             (module._parameters, name, parameter)
             for module in model.modules()

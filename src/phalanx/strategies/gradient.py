@@ -1,16 +1,29 @@
 """Forward and backward over this rank's parts of a global batch, as every strategy does them."""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 
-from phalanx.data.batches import Batch, cut
+from phalanx.clock import phase
+from phalanx.data.batches import cut
 from phalanx.data.split import Samples
 from phalanx.strategies.base import Outcome, Task
 from phalanx.strategies.flat import FlatParameters
 from phalanx.strategies.passes import Pass, make_pass
 from phalanx.strategies.randomness import seed_part
 from phalanx.strategies.statistics import Statistics
+
+
+class Parts(Protocol):
+    """A global batch, as far as this rank's parts of it are concerned."""
+
+    @property
+    def size(self) -> int:
+        """The number of samples over all parts, on all ranks."""
+
+    def part(self, index: int, of: int) -> Samples:
+        """The samples of one part when the batch is cut in `of` parts; there may be none."""
 
 
 def _nothing() -> None:
@@ -81,7 +94,7 @@ class PartGradients:
         self._pass = make_pass(task)
         self._steps = 0
 
-    def compute(self, batch: Batch) -> Outcome:
+    def compute(self, batch: Parts) -> Outcome:
         """This rank's parts of a batch: their gradients into the rows, their outcome."""
         current = -1
         outcomes = []
@@ -101,9 +114,10 @@ class PartGradients:
         if row >= 0:
             self._flat.collect(row)
 
-    def _compute_part(self, batch: Batch, part: int) -> Outcome:
+    def _compute_part(self, batch: Parts, part: int) -> Outcome:
         seed_part(self._task.seed, self._steps, part)
-        samples = batch.part(part, of=self._of)
+        with phase("load"):
+            samples = batch.part(part, of=self._of)
         outcome = accumulate_gradients(
             self._task,
             samples,

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.func import functional_call, grad_and_value
 
+from phalanx.clock import phase
 from phalanx.strategies.base import Task
 
 log = logging.getLogger("phalanx.compile")
@@ -36,12 +37,13 @@ class EagerPass:
         self._task = task
 
     def __call__(self, inputs: Tensor, targets: Tensor, share: float) -> tuple[Tensor, Tensor]:
-        outputs = self._task.model(inputs)
-        loss: Tensor = self._task.loss.function(outputs, targets)
-        if share == 1.0:
-            loss.backward()  # type: ignore[no-untyped-call]
-        else:  # from the share on, instead of from 1: the same as a product, without its two calls
-            loss.backward(loss.new_tensor(share))  # type: ignore[no-untyped-call]
+        with phase("forward"):
+            outputs = self._task.model(inputs)
+            loss: Tensor = self._task.loss.function(outputs, targets)
+        with phase("backward"):
+            # From the share on, instead of from 1: the same as a product, without its two calls.
+            start = None if share == 1.0 else loss.new_tensor(share)
+            loss.backward(start)  # type: ignore[no-untyped-call]
         return loss, outputs.detach()
 
 
@@ -77,7 +79,7 @@ class CompiledPass:
         trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
         fixed = {name: p for name, p in model.named_parameters() if not p.requires_grad}
         buffers = dict(model.named_buffers())
-        with torch.no_grad():
+        with torch.no_grad(), phase("forward"):  # and backward: they are one function here
             values = {name: parameter.detach() for name, parameter in trained.items()}
             gradients, (loss, (outputs, changed)) = self._compiled(
                 values, fixed | buffers, inputs, targets

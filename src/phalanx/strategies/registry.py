@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import UsageError
 from phalanx.spelling import unknown
+from phalanx.strategies import user
 
 if TYPE_CHECKING:
     from phalanx.strategies.base import Strategy
@@ -21,7 +22,16 @@ class Entry:
     summary: str
     moves: str
     also_called: str
+    #: When to choose it.
+    when: str
+    least_ranks: int = 1
     most_ranks: int | None = None
+    #: Ranks that compute nothing, but serve the others.
+    serving_ranks: int = 0
+    #: Whether ranks share a model, rather than a batch.
+    splits_model: bool = False
+    #: Whether weights with fixed shards are the same on any number of ranks.
+    keeps_shards: bool = True
     #: Fields of the strategy that a user may set.
     options: tuple[str, ...] = ()
 
@@ -33,6 +43,7 @@ _ENTRIES = (
         summary="one rank, no communication: the baseline",
         moves="nothing",
         also_called="sequential",
+        when="as long as one process is fast enough, and to compare all others with",
         most_ranks=1,
     ),
     Entry(
@@ -41,6 +52,7 @@ _ENTRIES = (
         summary="every rank holds the model; gradients are added up by MPI_Allreduce",
         moves="the flat gradient, once a step, between all ranks",
         also_called="collective, mirrored, Horovod, DDP",
+        when="for optimizers that central refuses, and over slow networks with --overlap",
         options=("algorithm", "overlap", "compress"),
     ),
     Entry(
@@ -49,9 +61,78 @@ _ENTRIES = (
         summary="one copy of parameters and optimizer state per host; every rank updates its slice",
         moves="nothing on a host, where ranks share memory; each slice once a step between hosts",
         also_called="central storage, ZeRO-1",
+        when="nearly always: the fastest, and the least memory, for data parallelism",
+    ),
+    Entry(
+        name="server",
+        target="phalanx.strategies.server:Server",
+        summary="rank 0 keeps the main network and does not train; the others send it gradients",
+        moves="each worker's gradient to rank 0 and the weights back, once a step",
+        also_called="non-collective, send/receive, parameter server",
+        when="to compare with, or where one rank must hold the optimizer",
+        least_ranks=2,
+        serving_ranks=1,
+        options=("exchange",),
+    ),
+    Entry(
+        name="gather",
+        target="phalanx.strategies.gather:Gather",
+        summary="rank 0 scatters batches, gathers gradients, steps and broadcasts; it trains too",
+        moves="samples from rank 0, gradients to it, weights from it, once a step",
+        also_called="the textbook scheme",
+        when="to see every phase of a parallel step, and where only rank 0 reads the data",
+    ),
+    Entry(
+        name="async",
+        target="phalanx.strategies.asynchronous:Asynchronous",
+        summary="the same server, but gradients are applied as they come, up to a staleness",
+        moves="a gradient to rank 0 and the weights back, for each part of a batch",
+        also_called="asynchronous SGD, Hogwild over a server",
+        when="ranks of very different speed, if a little staleness does no harm",
+        least_ranks=2,
+        serving_ranks=1,
+        keeps_shards=False,
+        options=("max_staleness", "staleness_aware"),
+    ),
+    Entry(
+        name="local",
+        target="phalanx.strategies.local:Local",
+        summary="ranks train alone, each with an optimizer of its own, and average their weights "
+        "every few steps",
+        moves="the flat weights, once every k steps, between all ranks",
+        also_called="local SGD, weight averaging, federated averaging",
+        when="slow networks, if fewer exchanges are worth other results than those of one rank",
+        keeps_shards=False,
+        options=("every", "outer_momentum"),
+    ),
+    Entry(
+        name="pipeline",
+        target="phalanx.strategies.pipeline.strategy:Pipeline",
+        summary="consecutive layers on different ranks, micro-batches in flight between them",
+        moves="activations and their gradients at each cut, once a micro-batch",
+        also_called="model parallelism by layers, GPipe, 1F1B",
+        when="sequential models too large for one rank",
+        splits_model=True,
+        options=("cut", "micro_batches", "replicas"),
+    ),
+    Entry(
+        name="tensor",
+        target="phalanx.strategies.tensor.strategy:Tensor",
+        summary="the weights of each linear and convolutional layer split over the ranks",
+        moves="activations, once for each pair of layers, forward and backward",
+        also_called="model parallelism inside layers, Megatron",
+        when="single layers too large for one rank, over a fast connection",
+        splits_model=True,
+        options=("replicas",),
     ),
 )
 STRATEGIES = {entry.name: entry for entry in _ENTRIES}
+#: Those under which a rank has a part of the model, not of the batch.
+SPLIT_MODELS = tuple(entry.name for entry in _ENTRIES if entry.splits_model)
+#: Those that take fixed shards.
+SHARDED = tuple(entry.name for entry in _ENTRIES if entry.keeps_shards)
+#: Every option that some strategy has.
+OPTIONS = tuple(dict.fromkeys(option for entry in _ENTRIES for option in entry.options))
 
 
 def default_strategy(ranks: int, options: Iterable[str] = ()) -> str:
@@ -64,27 +145,61 @@ def default_strategy(ranks: int, options: Iterable[str] = ()) -> str:
 
 
 def check(name: str, ranks: int, *, options: Iterable[str] = ()) -> None:
-    """Raise UsageError unless a strategy of this name takes the options and so many ranks."""
+    """Raise UsageError unless a strategy of this name takes the options and so many ranks.
+
+    A name with a colon is a user's strategy, `path/to/file.py:Class` or `package.module:Class`: its
+    file or module must be there. It takes any number of ranks, as far as is known here.
+    """
+    if ":" in name:
+        user.find(name)
+        _check_options(name, options, takes=())
+        return
     if name not in STRATEGIES:
-        raise unknown("strategy", name, known=STRATEGIES)
-    most = STRATEGIES[name].most_ranks
-    if most is not None and ranks > most:
-        others = [entry.name for entry in _ENTRIES if entry.most_ranks is None]
+        raise unknown(
+            "strategy", name, known=STRATEGIES, note=f"; your own is named as {user.FORMS}"
+        )
+    _check_ranks(STRATEGIES[name], ranks)
+    _check_options(name, options, takes=STRATEGIES[name].options)
+
+
+def make(name: str, options: Mapping[str, Any] | None = None) -> "Strategy":
+    """The strategy of this name; options that are not given are its defaults."""
+    if ":" in name:
+        _check_options(name, options or (), takes=())
+        return user.make(name)
+    module, _, attribute = STRATEGIES[name].target.partition(":")
+    strategy: Strategy = getattr(import_module(module), attribute)(**(options or {}))
+    return strategy
+
+
+def workers(name: str, ranks: int, options: Mapping[str, Any]) -> int:
+    """How many workers share a batch: ranks that train, or copies of a model that ranks share."""
+    entry = STRATEGIES.get(name)
+    if entry is not None and entry.splits_model:
+        return int(options.get("replicas", 1))
+    return ranks - (0 if entry is None else entry.serving_ranks)
+
+
+def _check_ranks(entry: Entry, ranks: int) -> None:
+    least, most = entry.least_ranks, entry.most_ranks
+    if ranks < least:
         raise UsageError(
-            f"strategy '{name}' trains on at most {most} rank, not on {ranks}; "
+            f"strategy '{entry.name}' needs {least} ranks or more, not {ranks}: "
+            f"start them with --ranks {least}, or mpirun -n {least}"
+        )
+    if most is not None and ranks > most:
+        others = [other.name for other in _ENTRIES if other.most_ranks is None]
+        raise UsageError(
+            f"strategy '{entry.name}' trains on at most {most} rank, not on {ranks}; "
             f"for more ranks take one of: {', '.join(others)}"
         )
+
+
+def _check_options(name: str, options: Iterable[str], *, takes: tuple[str, ...]) -> None:
     for option in options:
-        if option not in STRATEGIES[name].options:
+        if option not in takes:
             others = [entry.name for entry in _ENTRIES if option in entry.options]
             raise UsageError(
                 f"'{option}' is no option of strategy '{name}'; "
                 f"strategies that take it: {', '.join(others) or 'none'}"
             )
-
-
-def make(name: str, options: Mapping[str, Any] | None = None) -> "Strategy":
-    """The strategy of this name; options that are not given are its defaults."""
-    module, _, attribute = STRATEGIES[name].target.partition(":")
-    strategy: Strategy = getattr(import_module(module), attribute)(**(options or {}))
-    return strategy

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
+from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.strategies.base import Task
 from phalanx.strategies.clipping import chunk_count, chunk_squares, clip_factor
@@ -20,6 +21,10 @@ class Replica:
 
     def update(self, marks: Sequence[Tensor]) -> None:
         """Clip if asked to, and step the optimizer; parameters not marked are skipped."""
+        with phase("update"):
+            self._update(marks)
+
+    def _update(self, marks: Sequence[Tensor]) -> None:
         task, blocks = self._task, self._flat.blocks
         if task.clip_norm is not None:
             squares = [chunk_squares(block, slice(0, chunk_count(block))) for block in blocks]
@@ -43,8 +48,9 @@ def _drop_unused(parameters: tuple[nn.Parameter, ...], marks: Tensor) -> None:
 def broadcast_model(comm: Communicator, model: nn.Module) -> None:
     """Collective. Every rank's model becomes rank 0's: parameters, frozen ones and buffers."""
     if comm.size > 1:
-        for tensor in [*model.parameters(), *model.buffers()]:
-            _in_place(comm.broadcast, tensor.detach())
+        with phase("broadcast"):
+            for tensor in [*model.parameters(), *model.buffers()]:
+                _in_place(comm.broadcast, tensor.detach())
 
 
 def average_buffers(comm: Communicator, model: nn.Module) -> None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import torch
 
+from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
 from phalanx.errors import UsageError
@@ -35,10 +36,13 @@ class SingleWorker(Worker):
     def step(self, batch: Batch) -> Outcome:
         task = self._task
         task.optimizer.zero_grad()
-        outcome = accumulate_gradients(task, batch.whole(), batch_size=batch.size, run=self._pass)
-        if task.clip_norm is not None:
-            torch.nn.utils.clip_grad_norm_(task.model.parameters(), task.clip_norm)
-        task.optimizer.step()
+        with phase("load"):
+            samples = batch.whole()
+        outcome = accumulate_gradients(task, samples, batch_size=batch.size, run=self._pass)
+        with phase("update"):
+            if task.clip_norm is not None:
+                torch.nn.utils.clip_grad_norm_(task.model.parameters(), task.clip_norm)
+            task.optimizer.step()
         return outcome
 
     def sync(self) -> None:

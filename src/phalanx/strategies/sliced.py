@@ -44,14 +44,14 @@ def is_elementwise(optimizer: Optimizer) -> bool:
     return type(optimizer) in ELEMENTWISE
 
 
-def check_elementwise(optimizer: Optimizer) -> None:
+def check_elementwise(optimizer: Optimizer, *, strategy: str) -> None:
     """Refuse an optimizer that needs a whole parameter, or all of them, to step."""
     if not is_elementwise(optimizer):
         names = ", ".join(kind.__name__ for kind in ELEMENTWISE)
         raise UsageError(
-            f"strategy 'central' steps slices of parameters, which {type(optimizer).__name__} "
-            f"cannot do; strategies 'single' and 'allreduce' take every optimizer, 'central' takes "
-            f"{names}"
+            f"strategy '{strategy}' steps pieces of parameters, which {type(optimizer).__name__} "
+            f"cannot do; strategies 'single' and 'allreduce' take every optimizer, '{strategy}' "
+            f"takes {names}"
         )
 
 
@@ -62,7 +62,6 @@ class SlicedOptimizer:
     """
 
     def __init__(self, optimizer: Optimizer, blocks: list[tuple[Block, slice]]) -> None:
-        check_elementwise(optimizer)
         self._source = optimizer
         self._all_have_gradients = False
         self._pieces: list[tuple[int, int, Tensor, Tensor]] = []

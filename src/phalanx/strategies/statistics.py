@@ -4,6 +4,8 @@ BatchNorm's running statistics are the usual case. Without fixed shards each ran
 own parts, and `average_buffers` brings them together when the weights are read.
 """
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -18,10 +20,18 @@ class Statistics:
     order: the same bits on any number of ranks.
     """
 
-    def __init__(self, model: nn.Module, comm: Communicator, *, shards: int) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        comm: Communicator,
+        *,
+        shards: int,
+        parts: Sequence[slice] | None = None,
+    ) -> None:
+        """`parts` are the shards that each rank computes; by default all ranks share them."""
         self._buffers = [buffer for buffer in model.buffers() if buffer.numel() > 0]
         self._comm = comm
-        parts = cut(shards, comm.size)
+        parts = parts or cut(shards, comm.size)
         self._counts = [part.stop - part.start for part in parts]
         self._mine = parts[comm.rank]
         size = sum(buffer.numel() for buffer in self._buffers)

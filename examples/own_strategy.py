@@ -1,0 +1,69 @@
+"""A strategy of one's own: decentralised SGD, where ranks talk to their neighbours alone.
+
+    phalanx train --strategy examples/own_strategy.py:Gossip --ranks 4
+
+The ranks form a ring. Each one steps its own optimizer on its part of every batch, and then takes
+the mean of its weights and those of the ranks beside it. No step waits for all ranks, and a rank's
+traffic does not grow with their number; what one learns still goes round the ring in a few steps.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from phalanx import Batch, Communicator, Outcome, Strategy, Task, Worker
+from phalanx.errors import UsageError
+from phalanx.strategies.flat import FlatParameters
+from phalanx.strategies.gradient import PartGradients
+from phalanx.strategies.replica import Replica, average_buffers, broadcast_model
+
+
+@dataclass(frozen=True)
+class Gossip(Strategy):
+    """The recipe: bound to a communicator and a task, it gives this rank's worker."""
+
+    def bind(self, comm: Communicator, task: Task) -> Worker:
+        if task.shards is not None:
+            raise UsageError("Gossip gives other weights on other ranks: leave out the shards")
+        return GossipWorker(comm, task)
+
+
+class GossipWorker(Worker):
+    def __init__(self, comm: Communicator, task: Task) -> None:
+        self._comm, self._task = comm, task
+        broadcast_model(comm, task.model)  # every rank starts from rank 0's weights
+        self._flat = FlatParameters(task.model)  # all weights of a dtype in one tensor, to be sent
+        self._replica = Replica(task, self._flat)
+        # This rank's part of a batch; accumulation, compiled passes and empty parts included.
+        mine = range(comm.rank, comm.rank + 1)
+        self._gradients = PartGradients(task, self._flat, parts=mine, of=comm.size, rows=[0])
+        # One neighbour of two ranks, none of one. Buffers are made once, not every step.
+        beside = {(comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size} - {comm.rank}
+        self._inboxes = [
+            {rank: torch.empty_like(block.values) for rank in beside} for block in self._flat.blocks
+        ]
+
+    def step(self, batch: Batch) -> Outcome:
+        outcome = self._gradients.compute(batch)
+        for block in self._flat.blocks:  # a part's share in the batch, as if all were like it
+            block.gradients.mul_(self._comm.size)
+        self._replica.update([block.marks()[0] for block in self._flat.blocks])
+        for block, inbox in zip(self._flat.blocks, self._inboxes, strict=True):
+            self._mix(block.values, inbox)
+        return outcome
+
+    def _mix(self, weights: torch.Tensor, inbox: dict[int, torch.Tensor]) -> None:
+        pending = [self._comm.ireceive(buffer, rank) for rank, buffer in inbox.items()]
+        pending += [self._comm.isend(weights, rank) for rank in inbox]
+        for request in pending:
+            request.wait()
+        for received in inbox.values():
+            weights.add_(received)
+        weights.div_(1 + len(inbox))
+
+    def sync(self) -> None:
+        """Whoever reads the weights wants one set of them: the mean over all ranks."""
+        for block in self._flat.blocks:
+            self._comm.allreduce(block.values)
+            block.values.div_(self._comm.size)
+        average_buffers(self._comm, self._task.model)

@@ -1,0 +1,161 @@
+"""`gather`: rank 0 scatters batches, gathers gradients, steps and broadcasts weights.
+
+The textbook scheme, each phase a verb of MPI's own. Only rank 0 reads samples, and only it has an
+optimizer's state; it computes a part of every batch like the others.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import final
+
+import torch
+
+from phalanx.clock import phase
+from phalanx.comm.base import Communicator
+from phalanx.data.batches import Batch, cut
+from phalanx.data.split import Samples
+from phalanx.strategies.base import Outcome, Strategy, Task, Worker
+from phalanx.strategies.flat import FlatParameters
+from phalanx.strategies.gradient import PartGradients
+from phalanx.strategies.replica import Replica, average_buffers, broadcast_model
+from phalanx.strategies.serving import SERVER, count_as_stepped
+from phalanx.strategies.statistics import Statistics
+from phalanx.strategies.summing import RowSum
+
+
+@dataclass(frozen=True)
+class Gather(Strategy):
+    """Scatter, compute, gather, step, broadcast."""
+
+    def bind(self, comm: Communicator, task: Task) -> Worker:
+        return GatherWorker(comm, task)
+
+
+@final
+class GatherWorker(Worker):
+    def __init__(self, comm: Communicator, task: Task) -> None:
+        self._comm = comm
+        self._task = task
+        parts = comm.size if task.shards is None else task.shards
+        shares = cut(parts, comm.size)
+        mine = shares[comm.rank]
+        self._counts = [share.stop - share.start for share in shares]
+        count = self._counts[comm.rank]
+        broadcast_model(comm, task.model)
+        # Rank 0's own rows are the first, where MPI then leaves them.
+        rows = parts if comm.rank == SERVER else max(1, count)
+        self._flat = FlatParameters(task.model, rows=rows)
+        self._replica = Replica(task, self._flat)
+        self._statistics = (
+            None if task.shards is None else Statistics(task.model, comm, shards=parts)
+        )
+        self._scatter = Scatter(comm, shares, of=parts)
+        self._gradients = PartGradients(
+            task,
+            self._flat,
+            parts=range(mine.start, mine.stop),
+            of=parts,
+            rows=range(count),
+            statistics=self._statistics,
+        )
+        self._sums = [
+            RowSum(block.rows, slice(0, block.layout.length)) for block in self._flat.blocks
+        ]
+
+    def step(self, batch: Batch) -> Outcome:
+        outcome = self._gradients.compute(self._scatter.share_out(batch))
+        self._gather()
+        if self._comm.rank == SERVER:
+            self._update()
+        else:
+            count_as_stepped(self._task.optimizer)
+        with phase("broadcast"):
+            for block in self._flat.blocks:
+                self._comm.broadcast(block.values, SERVER)
+        if self._statistics is not None:
+            with phase("exchange"):
+                self._statistics.finish(batch.size)
+        return outcome
+
+    def _gather(self) -> None:
+        count = self._counts[self._comm.rank]
+        with phase("gather"):
+            for block in self._flat.blocks:
+                self._comm.gather(block.rows[:count], block.rows, SERVER, self._counts)
+
+    def _update(self) -> None:
+        with phase("update"):
+            for total in self._sums:
+                total.add_up()
+            self._replica.update([block.marks().amax(0) for block in self._flat.blocks])
+
+    def sync(self) -> None:
+        """Weights are the same everywhere already; running statistics are averaged."""
+        if self._statistics is None:
+            average_buffers(self._comm, self._task.model)
+
+
+@dataclass(frozen=True)
+class LocalParts:
+    """This rank's parts of a global batch, out of samples that it was sent."""
+
+    size: int
+    samples: Samples
+    #: Where they begin in the global batch.
+    start: int
+
+    def part(self, index: int, of: int) -> Samples:
+        """The samples of one part, of which this rank must have been sent all."""
+        whole = cut(self.size, of)[index]
+        here = slice(whole.start - self.start, whole.stop - self.start)
+        assert here.start >= 0, "a part that another rank has"
+        assert here.stop <= len(self.samples.targets), "a part that another rank has"
+        return Samples(self.samples.inputs[here], self.samples.targets[here])
+
+
+@final
+class Scatter:
+    """Sends every rank the samples of its parts."""
+
+    def __init__(self, comm: Communicator, shares: list[slice], *, of: int) -> None:
+        self._comm = comm
+        self._shares = shares
+        self._of = of
+        self._inputs = torch.empty(0)
+
+    def share_out(self, batch: Batch) -> LocalParts:
+        """Collective. This rank's parts of a batch, which rank 0 alone reads.
+
+        Inputs stay what they are until the next call; targets stay for good.
+        """
+        comm = self._comm
+        parts = [*cut(batch.size, self._of), slice(batch.size, batch.size)]
+        starts = [parts[share.start].start for share in self._shares]
+        counts = [stop - start for start, stop in pairwise([*starts, batch.size])]
+        whole = self._read(batch) if comm.rank == SERVER else None
+        mine = self._room(batch, counts[comm.rank]) if whole is None else _first(whole, counts[0])
+        with phase("scatter"):
+            comm.scatter(whole and whole.inputs, mine.inputs, SERVER, counts)
+            comm.scatter(whole and whole.targets, mine.targets, SERVER, counts)
+        return LocalParts(batch.size, mine, start=starts[comm.rank])
+
+    @staticmethod
+    def _read(batch: Batch) -> Samples:
+        with phase("load"):
+            return Samples(*(tensor.contiguous() for tensor in batch.whole()))
+
+    def _room(self, batch: Batch, count: int) -> Samples:
+        """Memory for so many samples; for inputs the same at every call, if it is large enough."""
+        # No sample has to be read to learn what samples look like.
+        like = batch.source.take(batch.indices[:0], dtype=batch.dtype)
+        inputs = self._inputs
+        fits = inputs.dtype == like.inputs.dtype and inputs.shape[1:] == like.inputs.shape[1:]
+        if not fits or len(inputs) < count:
+            self._inputs = like.inputs.new_empty((count, *like.inputs.shape[1:]))
+        targets = like.targets.new_empty((count, *like.targets.shape[1:]))
+        return Samples(self._inputs[:count], targets)
+
+
+def _first(samples: Samples, count: int) -> Samples:
+    """Rank 0's own samples, which are where they belong already."""
+    return Samples(samples.inputs[:count], samples.targets[:count])

@@ -1,0 +1,72 @@
+"""The parts of a global batch that one pipeline sends through its stages, one after the other."""
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from phalanx.data.batches import Batch, cut
+from phalanx.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Division:
+    """How global batches are divided over replicas, and a replica's share in micro-batches."""
+
+    replicas: int
+    #: Micro-batches a replica, where they are not the shards.
+    each: int
+    shards: int | None = None
+
+    def of(self, batch: Batch) -> int:
+        """In how many parts a batch is cut, over all replicas."""
+        if self.shards is not None:
+            return self.shards
+        # A batch with fewer samples than that: no replica goes without while others have several.
+        return self.replicas * max(1, min(self.each, batch.size // self.replicas))
+
+    def parts(self, batch: Batch, replica: int) -> "list[Part]":
+        """A replica's parts of a batch, without empty ones, which come last."""
+        of = self.of(batch)
+        mine = cut(of, self.replicas)[replica]
+        pieces = cut(batch.size, of)
+        parts = [Part(batch, index, of, pieces[index]) for index in range(mine.start, mine.stop)]
+        return [part for part in parts if part.count]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One micro-batch. Only what is asked for is read."""
+
+    batch: Batch
+    index: int
+    of: int
+    piece: slice
+
+    @property
+    def count(self) -> int:
+        count: int = self.piece.stop - self.piece.start
+        return count
+
+    def inputs(self) -> Tensor:
+        """What the first stage gets."""
+        return self.batch.part(self.index, self.of).inputs
+
+    def targets(self) -> Tensor:
+        """What the last stage compares with."""
+        batch = self.batch
+        targets = batch.source.targets.index_select(0, batch.indices[self.piece])
+        return targets.to(batch.dtype) if targets.is_floating_point() else targets
+
+
+def divide(*, stages: int, replicas: int, asked: int | None, shards: int | None) -> Division:
+    """The micro-batches that were asked for; else the shards, or two for each stage."""
+    if shards is None:
+        usual = 1 if stages == 1 else 2 * stages
+        return Division(replicas, usual if asked is None else asked)
+    if asked is not None and asked * replicas != shards:
+        among = f" over {replicas} replicas" if replicas > 1 else ""
+        raise UsageError(
+            f"every shard is one micro-batch, and {shards} shards{among} are not {asked} "
+            f"micro-batches: leave out micro_batches, or take {asked * replicas} shards"
+        )
+    return Division(replicas, -(-shards // replicas), shards)

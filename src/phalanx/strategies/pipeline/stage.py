@@ -1,0 +1,100 @@
+"""One rank's stage of a pipeline: its layers, their gradients, their update."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from phalanx.clock import phase
+from phalanx.data.batches import Batch
+from phalanx.strategies.base import Outcome, Task
+from phalanx.strategies.clipping import chunk_count, chunk_squares, clip_factor
+from phalanx.strategies.flat import FlatParameters
+from phalanx.strategies.pipeline.cutting import Cut
+from phalanx.strategies.pipeline.holdings import Holdings
+from phalanx.strategies.pipeline.micro_batches import Part
+from phalanx.strategies.pipeline.stage_passes import StagePasses
+from phalanx.strategies.replica import Replica, average_buffers
+from phalanx.strategies.replicas import Groups
+from phalanx.strategies.statistics import Statistics
+
+
+@final
+class Stage:
+    """The layers of this rank, and all that is needed to train them."""
+
+    def __init__(
+        self, groups: Groups, task: Task, *, layers: Sequence[nn.Module], cut: Cut
+    ) -> None:
+        members = groups.members
+        runs = [cut.stage(number) for number in range(members.size)]
+        stages = [nn.ModuleList(layers[run.start : run.stop]) for run in runs]
+        self.cut = cut
+        self._groups = groups
+        self._clip_norm = task.clip_norm
+        self._module = stages[members.rank]
+        self._holdings = Holdings(members, stages)
+        self._holdings.release()  # before there is a second copy of this stage's weights
+        self._flat = FlatParameters(self._module)
+        self._statistics = (
+            None
+            if task.shards is None
+            else Statistics(self._module, groups.peers, shards=task.shards)
+        )
+        self.passes = StagePasses(
+            members,
+            task,
+            layers=list(self._module),
+            borders=cut.borders,
+            statistics=self._statistics,
+        )
+        # It would clip by the norm of this stage's gradients alone.
+        self._replica = Replica(replace(task, clip_norm=None), self._flat)
+
+    def step(self, batch: Batch, parts: Sequence[Part]) -> Outcome:
+        """Collective. One step on a batch, of which these are the micro-batches of this replica."""
+        self._holdings.release()
+        self._flat.attach(0)
+        outcome = self.passes.run(batch, parts)
+        self._flat.collect(0)
+        marks = [block.marks()[0] for block in self._flat.blocks]
+        mine = [marked.clone() for marked in marks]
+        with phase("exchange"):
+            self._exchange(batch)
+        self._replica.update(marks)
+        # The exchange has made sums of this rank's marks, which are written only when they change.
+        for marked, before in zip(marks, mine, strict=True):
+            marked.copy_(before)
+        return outcome
+
+    def _exchange(self, batch: Batch) -> None:
+        """Collective. Add up over the replicas, and clip by the norm over all stages."""
+        peers = self._groups.peers
+        if peers.size > 1:
+            for block in self._flat.blocks:
+                peers.allreduce(block.rows[0])
+        if self._statistics is not None:
+            self._statistics.finish(batch.size)
+        if self._clip_norm is not None:
+            factor = clip_factor(self._squares(), self._clip_norm)
+            for block in self._flat.blocks:
+                block.gradients.mul_(factor)
+
+    def _squares(self) -> Tensor:
+        """Collective. The squared norm of each stage's gradient."""
+        members = self._groups.members
+        squares = torch.zeros(members.size, dtype=torch.float64)
+        for block in self._flat.blocks:
+            squares[members.rank] += chunk_squares(block, slice(0, chunk_count(block))).sum()
+        members.allgather(squares[members.rank : members.rank + 1].clone(), squares)
+        return squares
+
+    def collect(self) -> None:
+        """Collective. Have the weights and buffers of all stages on every rank."""
+        if self._holdings.complete:
+            return
+        if self._statistics is None:
+            average_buffers(self._groups.peers, self._module)
+        self._holdings.collect()

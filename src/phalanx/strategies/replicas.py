@@ -1,0 +1,43 @@
+"""Several copies of a split model: which ranks hold one together, and who holds the same part.
+
+A strategy that splits a model over ranks may train some replicas of it in data parallelism. Ranks
+then form a table, a row for each replica, a column for each part of the model. Ranks of one replica
+are consecutive, and so as near to each other as ranks are: they talk the most.
+"""
+
+from dataclasses import dataclass
+
+from phalanx.comm.base import Communicator
+from phalanx.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Groups:
+    """This rank's place among the replicas of a split model."""
+
+    replica: int
+    replicas: int
+    #: The ranks that hold one copy of the model together; this rank's number among them is its
+    #: part.
+    members: Communicator
+    #: This rank and those that hold the same part in the other replicas, in the replicas' order.
+    peers: Communicator
+
+
+def arrange_replicas(comm: Communicator, replicas: int) -> Groups:
+    """Collective. Arrange all ranks in so many replicas."""
+    if replicas < 1:
+        raise UsageError(f"replicas must be at least 1, not {replicas}")
+    if comm.size % replicas:
+        fitting = [count for count in range(1, comm.size + 1) if comm.size % count == 0]
+        raise UsageError(
+            f"{comm.size} ranks cannot be arranged in {replicas} replicas of the same size: "
+            f"replicas can be {', '.join(map(str, fitting))} here"
+        )
+    replica, part = divmod(comm.rank, comm.size // replicas)
+    return Groups(
+        replica=replica,
+        replicas=replicas,
+        members=comm.split(replica),
+        peers=comm.split(part),
+    )

@@ -1,0 +1,164 @@
+"""`server`: rank 0 keeps the main network and does not train; the others train for it, in step.
+
+Known elsewhere as the non-collective scheme, send and receive, or a parameter server. Workers send
+their gradients, and rank 0 alone has an optimizer's state; or they send the changes of weights that
+their own optimizers make of their shares of the gradient, and rank 0 adds the changes up. That is
+the same only as far as an optimizer's step is linear in the gradient, and weights play no part in
+it: for SGD without weight decay, with any momentum.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, final, get_args
+
+from torch.optim import SGD
+
+from phalanx.clock import phase
+from phalanx.comm.base import Communicator
+from phalanx.data.batches import Batch
+from phalanx.errors import UsageError
+from phalanx.spelling import unknown
+from phalanx.strategies.base import Outcome, Strategy, Task, Worker
+from phalanx.strategies.flat import FlatParameters
+from phalanx.strategies.gradient import PartGradients
+from phalanx.strategies.replica import Replica, broadcast_model
+from phalanx.strategies.serving import (
+    NOTHING,
+    SERVER,
+    Message,
+    average_buffers_of_workers,
+    check_workers,
+    receive_all,
+    send_all,
+    serve_in_step,
+    weights_for,
+    workers_of,
+)
+from phalanx.strategies.summing import RowSum
+
+Exchanged = Literal["gradients", "changes"]
+_INSTEAD = "exchange 'gradients' instead"
+
+
+@dataclass(frozen=True)
+class Server(Strategy):
+    """Gradients to rank 0 and weights back, once a step."""
+
+    #: What workers send: their gradients, or the changes that their optimizers make of them.
+    exchange: Exchanged = "gradients"
+
+    def __post_init__(self) -> None:
+        if self.exchange not in get_args(Exchanged):
+            raise unknown("exchange", self.exchange, known=get_args(Exchanged))
+
+    def bind(self, comm: Communicator, task: Task) -> Worker:
+        check_workers(comm, "server")
+        if self.exchange == "gradients":
+            return serve_in_step(comm, task)
+        _check_linear(task)
+        broadcast_model(comm, task.model)
+        return ChangesServer(comm, task) if comm.rank == SERVER else ChangesWorker(comm, task)
+
+
+def _check_linear(task: Task) -> None:
+    """Refuse whatever makes of a sum of gradients something else than the sum of its changes."""
+    kind = type(task.optimizer)
+    if kind is not SGD:
+        raise UsageError(
+            "changes of weights add up to one step only if the optimizer is linear in the "
+            f"gradient, as SGD is and {kind.__name__} need not be: take SGD, or {_INSTEAD}"
+        )
+    if any(group["weight_decay"] != 0 for group in task.optimizer.param_groups):
+        raise UsageError(
+            "every worker would let the weights decay by itself, and their changes would add up "
+            f"to more: leave out weight_decay, or {_INSTEAD}"
+        )
+    if task.clip_norm is not None:
+        raise UsageError(
+            "clip_norm needs the norm of the whole gradient, which nobody has where changes of "
+            f"weights are exchanged: leave it out, or {_INSTEAD}"
+        )
+    if task.shards is not None:
+        raise UsageError(
+            "fixed shards promise the bits of one rank, and changes of weights are rounded once a "
+            f"worker: leave out the shards, or {_INSTEAD}"
+        )
+
+
+@final
+class ChangesServer(Worker):
+    """Rank 0: adds everybody's changes to the weights."""
+
+    trains = False
+
+    def __init__(self, comm: Communicator, task: Task) -> None:
+        self._comm = comm
+        self._task = task
+        self._flat = FlatParameters(task.model, rows=comm.size - 1)
+        blocks = self._flat.blocks
+        self._changes = [
+            Message(row[: block.layout.length], rank, tag)
+            for tag, block in enumerate(blocks)
+            for rank, row in zip(workers_of(comm), block.rows, strict=True)
+        ]
+        self._weights = weights_for(workers_of(comm), self._flat)
+        self._sums = [RowSum(block.rows, slice(0, block.layout.length)) for block in blocks]
+
+    def step(self, batch: Batch) -> Outcome:
+        self._flat.attach(0)
+        with phase("wait"):
+            for block in self._flat.blocks:
+                block.marks()[0].zero_()
+                self._comm.allreduce(block.marks()[0], "maximum")
+            receive_all(self._comm, self._changes)
+        with phase("update"):
+            for block, total in zip(self._flat.blocks, self._sums, strict=True):
+                total.add_up()
+                block.values.add_(block.gradients)
+        with phase("exchange"):
+            send_all(self._comm, self._weights)
+        return NOTHING
+
+    def sync(self) -> None:
+        """Weights are the same everywhere already; running statistics are averaged."""
+        average_buffers_of_workers(self._comm, self._task.model)
+
+
+@final
+class ChangesWorker(Worker):
+    """Any other rank: the change that its own optimizer makes of its share, for weights."""
+
+    def __init__(self, comm: Communicator, task: Task) -> None:
+        self._comm = comm
+        self._task = task
+        self._flat = FlatParameters(task.model)
+        self._replica = Replica(task, self._flat)
+        part = workers_of(comm).index(comm.rank)
+        self._parts = PartGradients(
+            task, self._flat, parts=range(part, part + 1), of=comm.size - 1, rows=[0]
+        )
+        self._marks = [block.marks()[0].clone() for block in self._flat.blocks]
+        self._weights = weights_for([SERVER], self._flat)
+        if part > 0:  # a momentum from before is the whole one, and so one worker's is enough
+            for state in task.optimizer.state.values():
+                if state.get("momentum_buffer") is not None:
+                    state["momentum_buffer"].zero_()
+
+    def step(self, batch: Batch) -> Outcome:
+        outcome = self._parts.compute(batch)
+        with phase("wait"):
+            # Where any worker has a gradient, all must step, if only to let their momentum act.
+            for block, marks in zip(self._flat.blocks, self._marks, strict=True):
+                self._comm.allreduce(marks.copy_(block.marks()[0]), "maximum")
+        # Plain SGD does not look at the weights. From zero, it makes the change and nothing else.
+        for block in self._flat.blocks:
+            block.values.zero_()
+        self._replica.update(self._marks)
+        with phase("exchange"):
+            send_all(self._comm, self._weights)
+        with phase("wait"):
+            receive_all(self._comm, self._weights)
+        return outcome
+
+    def sync(self) -> None:
+        """Weights are the same everywhere already; running statistics are averaged."""
+        average_buffers_of_workers(self._comm, self._task.model)

@@ -1,0 +1,139 @@
+"""`tensor`: the weights of each linear and convolutional layer split over the ranks.
+
+Known elsewhere as model parallelism inside layers, or Megatron's. All ranks of a replica compute
+the same samples, each with its piece of every split layer; see `plan.py` for which are split
+and how. Weights, gradients and optimizer state of those layers exist once over the ranks. With
+several replicas, each trains on its part of a batch, and ranks with the same pieces add up their
+gradients.
+
+The model is split during steps alone: `sync` makes it whole, with its own forward passes, and the
+next step splits it again. The optimizer's state stays in pieces.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from phalanx.clock import phase
+from phalanx.comm.base import Communicator
+from phalanx.data.batches import Batch, cut
+from phalanx.errors import UsageError
+from phalanx.strategies.base import Outcome, Strategy, Table, Task, Worker
+from phalanx.strategies.clipping import clip_factor
+from phalanx.strategies.flat import FlatParameters
+from phalanx.strategies.gradient import PartGradients
+from phalanx.strategies.replica import Replica, average_buffers, broadcast_model
+from phalanx.strategies.replicas import Groups, arrange_replicas
+from phalanx.strategies.sliced import check_elementwise
+from phalanx.strategies.statistics import Statistics
+from phalanx.strategies.tensor.model import SplitModel
+from phalanx.strategies.tensor.plan import make_plan, plan_table
+
+
+@dataclass(frozen=True)
+class Tensor(Strategy):
+    """Layers split over the ranks of each replica."""
+
+    #: Copies of the model, trained in data parallelism, each by as many ranks.
+    replicas: int = 1
+
+    def bind(self, comm: Communicator, task: Task) -> Worker:
+        if task.compile:
+            raise UsageError(
+                "strategy 'tensor' exchanges activations inside layers, which cannot be compiled: "
+                "leave out compile, or choose a strategy with whole models, such as 'central'"
+            )
+        if task.shards is not None and task.shards < self.replicas:
+            raise UsageError(
+                f"{task.shards} shards would leave some of {self.replicas} replicas idle: "
+                f"take at least {self.replicas} shards"
+            )
+        groups = arrange_replicas(comm, self.replicas)
+        if groups.members.size > 1:
+            check_elementwise(task.optimizer, strategy="tensor")
+        return TensorWorker(comm, task, groups)
+
+
+class TensorWorker(Worker):
+    def __init__(self, comm: Communicator, task: Task, groups: Groups) -> None:
+        self._task = task
+        self._groups = groups
+        broadcast_model(comm, task.model)
+        ranks = groups.members.size
+        # Of rank 0: what tracing finds could depend on more than the model.
+        plan = comm.broadcast_object(make_plan(task.model, ranks))
+        self._table = plan_table(task.model, plan, ranks=ranks)
+        self._split = SplitModel(task.model, plan, comm=groups.members, optimizer=task.optimizer)
+        self._split.split()
+        self._flat = FlatParameters(task.model)
+        self._replica = Replica(replace(task, clip_norm=None), self._flat)
+        shards = groups.replicas if task.shards is None else task.shards
+        parts = cut(shards, groups.replicas)[groups.replica]
+        self._statistics = (
+            None if task.shards is None else Statistics(task.model, groups.peers, shards=shards)
+        )
+        self._gradients = PartGradients(
+            task,
+            self._flat,
+            parts=range(parts.start, parts.stop),
+            of=shards,
+            rows=[0] * (parts.stop - parts.start),
+            statistics=self._statistics,
+        )
+        self._split.join()  # the model is the user's until the first step
+
+    def step(self, batch: Batch) -> Outcome:
+        self._split.split()
+        outcome = self._gradients.compute(batch)
+        self._split.check_links()
+        marks = self._add_up()
+        if self._statistics is not None:
+            self._statistics.finish(batch.size)
+        if self._task.clip_norm is not None:
+            self._clip(self._task.clip_norm)
+        with phase("update"):
+            self._replica.update(marks)
+        if self._groups.members.rank == 0:
+            return outcome
+        # All ranks of a replica have seen the same samples, which count once.
+        return Outcome(loss=0.0, targets=None, outputs=None)
+
+    def _add_up(self) -> list[torch.Tensor]:
+        """Collective. Sum gradients over the replicas; which parameters got one in any."""
+        blocks, peers = self._flat.blocks, self._groups.peers
+        marks = [block.marks()[0] for block in blocks]
+        if peers.size > 1:
+            marks = [mark.clone() for mark in marks]  # written only when they change
+            with phase("exchange"):
+                for block, mark in zip(blocks, marks, strict=True):
+                    peers.allreduce(block.gradients)
+                    peers.allreduce(mark, "maximum")
+        return marks
+
+    def _clip(self, limit: float) -> None:
+        """Collective. Clip by the norm over all pieces, and over whole parameters once."""
+        split = torch.zeros(1, dtype=torch.float64)
+        whole = torch.zeros(1, dtype=torch.float64)
+        for block in self._flat.blocks:
+            for parameter, gradient in zip(
+                block.layout.parameters, block.row_views[0], strict=True
+            ):
+                norm = torch.linalg.vector_norm(gradient, dtype=torch.float64)
+                (split if self._split.is_split(parameter) else whole).add_(norm.square())
+        with phase("exchange"):
+            self._groups.members.allreduce(split)
+        factor = clip_factor(split + whole, limit)
+        for block in self._flat.blocks:
+            block.gradients.mul_(factor)
+
+    def sync(self) -> None:
+        """Collective. The whole model on every rank, until the next step."""
+        if self._statistics is None:
+            average_buffers(self._groups.peers, self._task.model)
+        with phase("gather"):
+            self._split.join()
+
+    def plan(self) -> Sequence[Table]:
+        """Collective. How each layer is split."""
+        return (self._table,)

@@ -1,0 +1,133 @@
+"""Strategies by name: those built in, and a user's own."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import phalanx
+from phalanx.comm.single import SingleCommunicator
+from phalanx.errors import UsageError
+from phalanx.strategies.base import Strategy
+from phalanx.strategies.registry import OPTIONS, STRATEGIES, check, default_strategy, make
+
+OWN = """
+from dataclasses import dataclass
+from phalanx import Strategy
+from phalanx.strategies.single import Single
+
+@dataclass(frozen=True)
+class Mine(Strategy):
+    depth: int = 3
+    def bind(self, comm, task):
+        return Single().bind(comm, task)
+
+@dataclass(frozen=True, kw_only=True)
+class Demanding(Mine):
+    width: int
+
+class Unfinished(Strategy):
+    pass
+
+class Stranger:
+    pass
+
+def function():
+    return Mine()
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The current folder, with a strategy in it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "ownership.py").write_text(OWN)
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if name.startswith(("phalanx_user_", "ownership")):
+            del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_built_in_strategies_have_the_options_of_their_entries(name: str) -> None:
+    entry = STRATEGIES[name]
+    module, _, attribute = entry.target.partition(":")
+    strategy = getattr(import_module(module), attribute)
+    assert issubclass(strategy, Strategy)
+    assert set(entry.options) <= set(strategy.__dataclass_fields__)
+    assert make(name) == strategy()
+    check(name, max(1, entry.least_ranks), options=entry.options)
+
+
+def test_ranks_that_a_strategy_does_not_take() -> None:
+    with pytest.raises(UsageError, match="'single' trains on at most 1 rank, not on 2"):
+        check("single", 2)
+    with pytest.raises(UsageError, match=r"'server' needs 2 ranks or more, not 1: .*--ranks 2"):
+        check("server", 1)
+
+
+def test_the_default_fits_ranks_and_options() -> None:
+    assert default_strategy(1) == "single"
+    assert default_strategy(2) == "central"
+    for option in OPTIONS:
+        assert option in STRATEGIES[default_strategy(2, [option])].options
+
+
+def test_unknown_names_and_options() -> None:
+    with pytest.raises(UsageError, match=r"did you mean 'allreduce'\?.*your own is named as path/"):
+        check("allreduse", 2)
+    with pytest.raises(UsageError, match=r"'every' is no option of strategy 'central'.*: local$"):
+        check("central", 2, options=["every"])
+
+
+@pytest.mark.parametrize("name", ["own.py:Mine", "ownership:Mine"])
+def test_a_users_own(here: Path, name: str) -> None:
+    check(name, 5)
+    mine = make(name, {})
+    assert type(mine).__name__ == "Mine"
+    assert mine == make(name)
+    model = nn.Linear(2, 2)
+    sgd = torch.optim.SGD(model.parameters())
+    assert phalanx.Trainer(model, sgd, strategy=name, comm=SingleCommunicator()).model is model
+
+
+def test_a_users_own_takes_no_options_of_others(here: Path) -> None:
+    cause = r"'overlap' is no option of strategy 'own.py:Mine'; strategies that take it: allreduce"
+    with pytest.raises(UsageError, match=cause):
+        check("own.py:Mine", 2, options=["overlap"])
+    with pytest.raises(UsageError, match=cause):
+        make("own.py:Mine", {"overlap": True})
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        ("absent.py:Mine", "there is no file .*/absent.py"),
+        ("absent:Mine", "no module 'absent'"),
+        ("own.py:Mine()", "not of the form path/to/file.py:Class or package.module:Class"),
+        ("own.py:Yours", "Yours is not there in .*/own.py"),
+        ("own.py:Stranger", "derives from phalanx.Strategy, and it is the class Stranger"),
+        ("own.py:function", "derives from phalanx.Strategy, and it is of type function"),
+        ("own.py:Unfinished", "Unfinished in .*/own.py lacks bind"),
+        ("own.py:Demanding", "its field 'width' needs a default"),
+    ],
+)
+def test_what_is_no_strategy_is_refused(here: Path, name: str, cause: str) -> None:
+    with pytest.raises(UsageError, match=f"^strategy .*{cause}"):
+        make(name)
+
+
+def test_names_are_checked_without_torch(here: Path) -> None:
+    code = (
+        "import sys; from phalanx.strategies.registry import check; "
+        "check('own.py:Mine', 2); check('ownership:Mine', 2); assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
