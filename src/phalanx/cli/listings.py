@@ -1,21 +1,20 @@
-"""`phalanx datasets`, `phalanx models` and `phalanx strategies`: what there is to choose from."""
+"""`phalanx datasets` and `phalanx models`: what there is to choose from."""
 
-from rich.console import Console
 from rich.table import Table
 
 from phalanx import data
 from phalanx import models as model_table
-from phalanx.strategies.registry import STRATEGIES
+from phalanx.cli.console import wide_console
 
 
 def datasets() -> None:
     """List the data sets."""
     table = _table("name", "what", "one sample", "classes", "files in --data-dir")
     for entry in data.describe():
-        files = "" if entry.embedded else ", ".join(f"{name}[.gz]" for name in entry.files)
+        files = "" if entry.embedded else entry.file_list
         shape = "×".join(map(str, entry.input_shape))
         table.add_row(entry.name, entry.summary, shape, str(entry.classes), files)
-    _print(table)
+    wide_console().print(table)
 
 
 def models() -> None:
@@ -31,15 +30,7 @@ def models() -> None:
         "if it has parameters of these names",
         "",
     )
-    _print(table)
-
-
-def strategies() -> None:
-    """Explain the ways to train in parallel."""
-    table = _table("name", "what it does", "what moves", "what others call it")
-    for entry in STRATEGIES.values():
-        table.add_row(entry.name, entry.summary, entry.moves, entry.also_called)
-    _print(table)
+    wide_console().print(table)
 
 
 def _table(*columns: str) -> Table:
@@ -47,9 +38,3 @@ def _table(*columns: str) -> Table:
     for column in columns:
         table.add_column(column, overflow="fold")
     return table
-
-
-def _print(table: Table) -> None:
-    # Piped into a file there is no width to fit into; 80 columns would only break lines.
-    console = Console()
-    (console if console.is_terminal else Console(width=160)).print(table)

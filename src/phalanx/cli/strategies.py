@@ -1,0 +1,172 @@
+"""`phalanx strategies`: each way to train in parallel, what it sends, and when to choose it."""
+
+import dataclasses
+import textwrap
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from phalanx import data, models
+from phalanx.cli.console import wide_console
+from phalanx.errors import UsageError
+from phalanx.observe.tables import size
+from phalanx.spelling import unknown
+from phalanx.strategies.registry import STRATEGIES, Entry
+from phalanx.strategies.traffic import FORMULAS, Estimate, Workload, estimate
+from phalanx.train.settings import Settings
+
+_SETTINGS = {field.name: field for field in dataclasses.fields(Settings)}
+
+
+def strategies(
+    name: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Explain this one in full.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Work out the bytes a step for this model [default: simplecnn]"
+        ),
+    ] = None,
+    dataset: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="… on samples of this data set [default: digits]"),
+    ] = None,
+    ranks: Annotated[
+        int | None, typer.Option(metavar="N", help="… on so many ranks [default: 4]")
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="… for so many samples a step over all [default: 64]"),
+    ] = None,
+) -> None:
+    """Explain the ways to train in parallel.
+
+    * `phalanx strategies` lists them, `phalanx strategies local` explains one in full.
+    * `phalanx strategies --model vgg16 --dataset mnist --ranks 4` adds what they send.
+    """
+    if name is not None and name not in STRATEGIES:
+        raise unknown("strategy", name, known=STRATEGIES)
+    work = None
+    if any(value is not None for value in (model, dataset, ranks, batch_size)):
+        work = _workload(
+            model or "simplecnn",
+            dataset or "digits",
+            ranks=4 if ranks is None else ranks,
+            batch_size=64 if batch_size is None else batch_size,
+        )
+    console = wide_console()
+    shown_all = name is None
+    for entry in STRATEGIES.values() if name is None else [STRATEGIES[name]]:
+        lines = [*(_in_short if shown_all else _in_full)(entry, work)]
+        _print(console, f"{entry.name}: {entry.summary}", bold=len(entry.name))
+        names = 2 + max(len(name) for name, _ in lines)
+        for name, text in lines:
+            _print(console, f"  {name:{names}}{text}", indent=2 + names, dim=2 + names)
+        console.print()
+    if name is None:
+        _print(
+            console,
+            "`phalanx strategies NAME` explains one in full; your own is --strategy FILE.py:CLASS",
+        )
+
+
+def _workload(model: str, dataset: str, *, ranks: int, batch_size: int) -> Workload:
+    if ranks < 1 or batch_size < 1:
+        raise UsageError("--ranks and --batch-size must be at least 1")
+    models.check(model)
+    shape, classes = _samples(dataset)
+    built = models.build(model, input_shape=shape, classes=classes)
+    return Workload(built, shape, ranks=ranks, batch_size=batch_size)
+
+
+def _samples(dataset: str) -> tuple[tuple[int, ...], int]:
+    """The shape of one sample and the number of classes, read from the files if need be."""
+    entries = {entry.name: entry for entry in data.describe()}
+    if dataset not in entries:
+        raise unknown("data set", dataset, known=entries)
+    entry = entries[dataset]
+    shape = tuple(size for size in entry.input_shape if isinstance(size, int))
+    if len(shape) == len(entry.input_shape) and isinstance(entry.classes, int):
+        return shape, entry.classes
+    read = data.load(dataset)
+    return read.input_shape, len(read.classes)
+
+
+def _in_short(entry: Entry, work: Workload | None) -> Iterator[tuple[str, str]]:
+    yield "moves", entry.moves
+    if work is not None:
+        yield "sends", _sent(entry, work)
+    yield "choose it", entry.when
+
+
+def _in_full(entry: Entry, work: Workload | None) -> Iterator[tuple[str, str]]:
+    yield "moves", entry.moves
+    if entry.name in FORMULAS:
+        yield "bytes a step", f"{FORMULAS[entry.name].words}, over all ranks"
+    if work is not None:
+        yield "here", _sent(entry, work)
+        yield (
+            "",
+            (
+                f"with a gradient of {size(work.gradient)}, weights of {size(work.weights)} and "
+                f"a batch of {size(work.batch)}"
+            ),
+        )
+    yield "choose it", entry.when
+    yield "others call it", entry.also_called
+    yield "ranks", _ranks(entry)
+    for number, option in enumerate(entry.options):
+        yield "" if number else "options", _option(option)
+    if not entry.options:
+        yield "options", "none"
+
+
+def _ranks(entry: Entry) -> str:
+    if entry.most_ranks == entry.least_ranks:
+        return f"{entry.least_ranks}"
+    return f"{entry.least_ranks} or more" if entry.most_ranks is None else f"to {entry.most_ranks}"
+
+
+def _option(name: str) -> str:
+    """An option as its flag, with what the table of settings says of it."""
+    field = _SETTINGS[name]
+    about = field.metadata["help"].partition(": ")[2] or field.metadata["help"]
+    choices = ", ".join(field.metadata["choices"])
+    return f"--{name.replace('_', '-')}: {about}" + (f"; one of {choices}" if choices else "")
+
+
+def _sent(entry: Entry, work: Workload) -> str:
+    if work.ranks < entry.least_ranks:
+        return f"needs {entry.least_ranks} ranks"
+    if entry.most_ranks is not None and work.ranks > entry.most_ranks:
+        return f"nothing, on {entry.most_ranks} rank"
+    try:
+        found = estimate(entry.name, work)
+    except UsageError as error:
+        return f"it refuses this model: {error}"
+    if found is None:
+        return "unknown"
+    return f"{amount(found)} a step over {work.ranks} rank{'s' if work.ranks > 1 else ''}"
+
+
+def amount(found: Estimate) -> str:
+    """Bytes as a person reads them; ≈ where they are not exact."""
+    if found.exact:
+        return "nothing" if found.most == 0 else f"{size(found.most)} ({found.most:,.0f} bytes)"
+    if found.least == found.most:
+        return f"≈ {size(found.most)}"
+    return f"≈ {size(found.least)} to {size(found.most)}"
+
+
+def _print(console: Console, text: str, *, indent: int = 2, bold: int = 0, dim: int = 0) -> None:
+    """Print a paragraph; its later lines are indented, its first few letters stand out or back."""
+    width = max(indent + 20, console.width)
+    wrapped = textwrap.fill(text, width, subsequent_indent=" " * indent, break_on_hyphens=False)
+    styled = Text(wrapped)
+    styled.stylize("bold", 0, bold)
+    styled.stylize("dim", 0, dim)
+    console.print(styled, soft_wrap=True)

@@ -1,0 +1,51 @@
+"""What makes a comparison of finished runs unfair: what differs besides the way they trained."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from phalanx.observe.rows import FinishedRun
+from phalanx.train.settings import Settings
+
+_GROUPS = ("Data", "Model", "Training")
+#: Said by the global batch, or without any effect on the training.
+_ELSEWHERE = ("data_dir", "batch_size", "batch_size_per_rank", "evaluate_first")
+
+
+def differences(runs: Sequence[FinishedRun]) -> list[str]:
+    """A line for each setting, host or version in which the runs differ."""
+    facts = [_facts(run) for run in runs]
+    names = [run.row.run for run in runs]
+    lines = []
+    for fact in dict.fromkeys(name for one in facts for name in one):
+        by_value: dict[str, list[str]] = {}
+        for name, one in zip(names, facts, strict=True):
+            by_value.setdefault(_text(one.get(fact)), []).append(name)
+        if len(by_value) > 1:
+            parts = (f"{value} ({', '.join(of)})" for value, of in by_value.items())
+            lines.append(f"{fact.replace('_', ' ')}: {'; '.join(parts)}")
+    return lines
+
+
+def _facts(run: FinishedRun) -> dict[str, Any]:
+    settings = run.settings
+    facts: dict[str, Any] = {
+        field.name: getattr(settings, field.name)
+        for field in dataclasses.fields(Settings)
+        if field.metadata["group"] in _GROUPS and field.name not in _ELSEWHERE
+    }
+    facts["batch"] = settings.batch(run.row.ranks or 1)
+    facts["shards"] = settings.shards
+    facts["host"] = host_name(run.host)
+    return facts | {f"version of {name}": version for name, version in run.versions.items()}
+
+
+def host_name(host: Mapping[str, Any]) -> str:
+    """A host and its cores."""
+    return f"{host.get('name', '?')}, {host.get('cores', '?')} cores"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value)) or "none"
+    return "default" if value is None else str(value)
