@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from phalanx.strategies.registry import STRATEGIES
 from tests.cli.conftest import Phalanx, left_behind
 
 Start = Callable[..., subprocess.Popen[str]]
+ENDLESS = ("--epochs", 1000000, "--hidden", 8)
 #: By `central`: ranks that share memory, and that wait for each other in barriers.
-LONG = ("train", "--strategy", "central", "--ranks", 2, "--epochs", 1000000, "--hidden", 8)
+LONG = ("train", "--strategy", "central", "--ranks", 2, *ENDLESS)
 
 FAILING = """
 import os
@@ -54,7 +56,7 @@ def until_training(process: subprocess.Popen[str]) -> None:
     for line in process.stdout:
         if line.startswith("epoch 2/"):
             return
-    raise AssertionError("the training ended by itself")
+    raise AssertionError(f"the training ended by itself: {process.communicate()[1]}")
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -75,14 +77,16 @@ def test_a_killed_launcher_leaves_nothing_behind(start: Start, tmp_path: Path) -
     assert left_behind(tmp_path) == []
 
 
-def test_a_killed_rank_ends_the_job(start: Start, tmp_path: Path) -> None:
-    process = start(*LONG)
+@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "single"])
+def test_a_killed_rank_ends_the_job(start: Start, tmp_path: Path, strategy: str) -> None:
+    """Whatever the others wait for: a barrier, a sum, a message, or nobody at all."""
+    process = start(*("train", "--strategy", strategy, "--ranks", 3), *ENDLESS)
     until_training(process)
     os.kill(rank_process(process.pid), signal.SIGKILL)
-    output = process.communicate(timeout=30)[1]
+    errors = process.communicate(timeout=30)[1]
     assert process.returncode not in (0, None)
-    assert "rank 1" in output
-    assert "signal 9" in output
+    assert "rank 1 was ended by signal 9" in errors
+    assert "Traceback" not in errors
     assert left_behind(tmp_path) == []
 
 

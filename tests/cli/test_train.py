@@ -112,3 +112,41 @@ def test_a_users_own_model_on_ranks(phalanx: Phalanx, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "650" in done.stdout
     assert (tmp_path / "runs" / "digits-net-1" / "model.safetensors").exists()
+
+
+def test_how_a_run_was_trained_does_not_bind_its_evaluation(phalanx: Phalanx) -> None:
+    trained = phalanx(
+        *SMALL, "--shards", 2, "--ranks", 2, "--strategy", "allreduce", "--output", "a"
+    )
+    assert trained.returncode == 0, trained.stderr
+    overlapped = phalanx(*SMALL, "--overlap", "--ranks", 2, "--output", "b")
+    assert overlapped.returncode == 0, overlapped.stderr
+    for run in ("a", "b"):
+        answers = [phalanx("evaluate", run, "--ranks", ranks) for ranks in (1, 3)]
+        assert [done.returncode for done in answers] == [0, 0], answers[-1].stderr
+        assert answers[0].stdout == answers[1].stdout
+
+
+def test_a_profile_accounts_for_the_whole_time(phalanx: Phalanx, tmp_path: Path) -> None:
+    done = phalanx(
+        *("train", "--ranks", 2, "--strategy", "allreduce", "--model", "simplecnn"),
+        *("--epochs", 2, "--batch-size", 16, "--profile", "--output", "run"),
+        *("--trace", "trace.json"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert re.search(r"^│ backward +│", done.stdout, re.MULTILINE)
+    assert re.search(r"^│ 6 +│ Linear +│ +\d", done.stdout, re.MULTILINE)  # the times of a layer
+    trace = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {event["tid"] for event in trace} == {0, 1}
+    passes = [event for event in trace if event["name"] == "forward" and event["tid"] == 1]
+    assert len(passes) == 2 * 90  # 1,438 samples in batches of 16
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    phases = result["phases"]
+    for name in ("load", "forward", "backward", "exchange", "update", "evaluate"):
+        assert all(seconds > 0 for seconds in phases["seconds"][name]), name
+    for rank in range(2):
+        named = sum(ranks[rank] for name, ranks in phases["seconds"].items() if name != "other")
+        assert named >= 0.9 * phases["elapsed"][rank]
+    assert result["training_ranks"] == 2
+    parameters = 18_138  # of simplecnn for digits; a row has room for each parameter's alignment
+    assert 2 * 4 * parameters < result["bytes_per_step"] < 2 * 4 * parameters * 1.05

@@ -21,3 +21,32 @@ def test_totals_are_over_samples_not_over_ranks(comm: Communicator) -> None:
     assert total.count == samples
     assert total.accuracy == 1 / samples
     assert total.loss == sum(range(comm.size)) / samples
+
+
+@pytest.mark.ranks(1, 3)
+def test_every_metric_over_ranks_equals_all_samples_at_once(comm: Communicator) -> None:
+    names = ("top-5", "mse", "mae", "hinge", "confusion")
+    generator = torch.Generator().manual_seed(1)
+    outputs = torch.randn(50, 7, generator=generator, dtype=torch.float64)
+    targets = torch.randint(0, 7, (50,), generator=generator)
+    meter = Meter(names)
+    if comm.rank != 1:  # a rank without samples knows of no classes
+        turn, turns = (comm.rank > 0, 2 if comm.size > 1 else 1)
+        for index in range(int(turn), 50, turns):
+            meter.add(1.0, outputs[index : index + 1], targets[index : index + 1])
+    found = meter.total(comm)
+    answers = outputs.argmax(1)
+    wanted = torch.nn.functional.one_hot(targets, 7)
+    assert found.count == 50
+    assert found.accuracy == float((answers == targets).double().mean())
+    best = outputs.argsort(1, descending=True)[:, :5]
+    assert found.more["top-5"] == float((best == targets[:, None]).any(1).double().mean())
+    assert found.more["mse"] == pytest.approx(float((outputs - wanted).square().mean()))
+    assert found.more["mae"] == pytest.approx(float((outputs - wanted).abs().mean()))
+    hinge = torch.nn.functional.multi_margin_loss(outputs, targets)
+    assert found.more["hinge"] == pytest.approx(float(hinge))
+    pairs = [(int(t), int(a)) for t, a in zip(targets, answers, strict=True)]
+    table = [[pairs.count((right, answer)) for answer in range(7)] for right in range(7)]
+    assert found.confusion == table
+    assert found.precision()[2] == table[2][2] / sum(row[2] for row in table)
+    assert found.recall()[2] == table[2][2] / sum(table[2])

@@ -4,14 +4,16 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from phalanx.train.config import parse_sizes, read_settings
+from phalanx.comm.job import current_job
+from phalanx.compat.three_layers import read_three_layers
+from phalanx.train.config import alternatives, convert, read_settings
 from phalanx.train.settings import Settings
 
-_METAVARS = {int: "N", float: "X", str: "TEXT", Path: "PATH"}
+_METAVARS = {int: "N", float: "X", str: "TEXT", Path: "PATH", bool: ""}
 
 Config = Annotated[
     Path | None,
@@ -23,9 +25,11 @@ def with_settings(command: Callable[[Settings], None]) -> Callable[..., None]:
     """A command whose flags are the settings, plus `--config FILE`."""
 
     def run(config: Path | None = None, **flags: Any) -> None:
-        if isinstance(flags.get("hidden"), str):
-            flags["hidden"] = parse_sizes(flags["hidden"])
-        command(read_settings(flags, config))
+        for name, value in flags.items():
+            if value is not None:
+                flag = f"--{name.replace('_', '-')}"
+                flags[name] = convert(value, hints[name], where=flag)
+        command(_read(flags, config))
 
     parameters = [_parameter("config", Config)]
     hints = get_type_hints(Settings)
@@ -38,6 +42,15 @@ def with_settings(command: Callable[[Settings], None]) -> Callable[..., None]:
     return run
 
 
+def _read(flags: dict[str, Any], config: Path | None) -> Settings:
+    """Settings from flags and a file, of our own kind or of another program's."""
+    if config is None:
+        return read_settings(flags)
+    given = {name: value for name, value in flags.items() if value is not None}
+    translated = read_three_layers(config, given, launched=current_job() is not None)
+    return read_settings(flags, config) if translated is None else Settings(**translated | given)
+
+
 def _parameter(name: str, annotation: Any) -> inspect.Parameter:
     return inspect.Parameter(
         name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation
@@ -48,17 +61,15 @@ def _help(field: dataclasses.Field[Any]) -> str:
     text, bracket, default = field.metadata["help"].partition(" [default")
     if field.metadata["choices"]:
         text += f" One of: {', '.join(field.metadata['choices'])}."
-    if field.default not in (None, False, True):
+    if field.default not in (None, False, True, (), ""):
         return f"{text} [default: {field.default}]"
     return f"{text}{bracket}{default}"
 
 
 def _annotation(field: dataclasses.Field[Any], kind: Any) -> Any:
     """A typer option for one setting; absent means not given, so that a config file can speak."""
-    parts = [part for part in get_args(kind) if part not in (type(None), Ellipsis)]
-    wanted = parts[0] if parts and type(None) in get_args(kind) else kind
-    if wanted == tuple[int, ...]:
-        wanted = str
+    kinds = alternatives(kind)
+    wanted = kinds[0] if len(kinds) == 1 and kinds[0] in _METAVARS else str
     names = [f"--{field.name.replace('_', '-')}"]
     if wanted is bool:
         names[0] += f"/--no-{field.name.replace('_', '-')}"

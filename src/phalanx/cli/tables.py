@@ -7,6 +7,7 @@ from rich.table import Table
 from torch import nn
 
 from phalanx.models.table import Sizes, layer_rows, parameter_count
+from phalanx.strategies import base as strategies
 
 if TYPE_CHECKING:
     from phalanx.train.session import Session
@@ -32,9 +33,20 @@ def layer_table(model: nn.Module, input_shape: tuple[int, ...], dtype: torch.dty
     return table
 
 
+def plain_table(content: strategies.Table) -> Table:
+    """A strategy's own table: words on the left, all else on the right."""
+    table = Table(title=content.title, title_justify="left")
+    for index, column in enumerate(content.columns):
+        table.add_column(column, justify="right" if index else "left")
+    for row in content.rows:
+        table.add_row(*row)
+    return table
+
+
 def settings_table(session: "Session") -> Table:
     """What is trained, how, and over how many ranks."""
     settings, ranks = session.settings, session.comm.size
+    batch = settings.global_batch(ranks, samples=len(session.dataset.train))
     optimizer = settings.optimizer
     if settings.learning_rate is not None:
         optimizer += f", learning rate {settings.learning_rate:g}"
@@ -45,7 +57,7 @@ def settings_table(session: "Session") -> Table:
         f"{len(session.dataset.test):,} test samples",
         "strategy": f"{session.strategy} on {ranks} rank{'s' if ranks > 1 else ''}, "
         f"{torch.get_num_threads()} thread{'s' if torch.get_num_threads() > 1 else ''} each",
-        "batch": f"{settings.global_batch(ranks)} samples a step over all ranks",
+        "batch": f"{batch:,} samples a step over all ranks",
         "optimizer": optimizer,
         "loss": f"{settings.loss}, {settings.reduction}",
         "epochs": f"{settings.epochs}",

@@ -10,6 +10,7 @@ from phalanx.train.settings import Settings
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from phalanx.strategies.base import Table
     from phalanx.train.session import Session
 
 
@@ -52,8 +53,15 @@ def _train_here(settings: Settings) -> None:
         strategy=session.strategy,
     )
     _introduce(console, session)
-    result = session.train(run, make_progress(console))
+    result = session.train(run, make_progress(console), show=lambda one: show(console, one))
     _conclude(console, result, run)
+
+
+def show(console: "Console", table: "Table") -> None:
+    """Print what a strategy or a profile has to say."""
+    from phalanx.cli.tables import plain_table
+
+    console.print(plain_table(table))
 
 
 def _show_log(console: "Console") -> None:

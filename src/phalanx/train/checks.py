@@ -7,7 +7,12 @@ from phalanx.comm import algorithms
 from phalanx.errors import UsageError
 from phalanx.spelling import unknown
 from phalanx.strategies import registry as strategies
+from phalanx.train.metric_names import check_metrics
+from phalanx.train.optimizer_table import OPTIMIZERS
 from phalanx.train.settings import Settings
+
+#: Options that say how gradients are added up, which fixed shards do in one way alone.
+_EXCHANGE_OPTIONS = ("algorithm", "overlap", "compress")
 
 
 def check_settings(settings: Settings, ranks: int) -> None:
@@ -15,11 +20,13 @@ def check_settings(settings: Settings, ranks: int) -> None:
     _check_choices(settings)
     _check_ranges(settings, ranks)
     _check_combinations(settings)
-    data.check(settings.dataset, settings.data_dir)
+    data.check(settings.dataset, settings.data_dir, options=settings.data_options)
     models.check(settings.model, settings.model_options)
+    _check_weights(settings)
     options = settings.strategy_options
     strategy = settings.strategy or strategies.default_strategy(ranks, options)
     strategies.check(strategy, ranks, options=options)
+    _check_shards(settings, strategy, ranks)
     if settings.output is not None and settings.output.exists():
         if not settings.output.is_dir():
             raise UsageError(f"--output {settings.output} is a file, not a folder")
@@ -37,11 +44,14 @@ def _check_choices(settings: Settings) -> None:
 
 
 def _check_ranges(settings: Settings, ranks: int) -> None:
-    at_least_one = {"ranks": ranks}
-    for name in ("batch_size", "batch_size_per_rank", "threads", "shards", "accumulate"):
+    at_least_one: dict[str, int | str | None] = {"ranks": ranks}
+    for name in (
+        *("batch_size", "batch_size_per_rank", "threads", "shards", "accumulate"),
+        *("every", "micro_batches", "replicas", "steps_per_epoch", "schedule_epochs", "patience"),
+    ):
         at_least_one[name] = getattr(settings, name)
     for name, value in at_least_one.items():
-        if value is not None and value < 1:
+        if isinstance(value, int) and value < 1:
             raise UsageError(f"{_flag(name)} must be at least 1, not {value}")
     if settings.epochs < 0:
         raise UsageError(f"--epochs must be 0 or more, not {settings.epochs}")
@@ -53,22 +63,22 @@ def _check_ranges(settings: Settings, ranks: int) -> None:
         )
     if settings.clip_norm is not None and not 0 < settings.clip_norm < float("inf"):
         raise UsageError(f"--clip-norm must be above 0, not {settings.clip_norm}")
-    if settings.shards is not None and settings.shards < ranks:
-        raise UsageError(
-            f"--shards {settings.shards} on {ranks} ranks would leave some idle: "
-            f"take at least {ranks} shards"
-        )
-    for name in ("learning_rate", "momentum"):
+    for name in ("learning_rate", "momentum", "max_staleness", "outer_momentum", "warm_up"):
         value = getattr(settings, name)
         if value is not None and not 0 <= value < float("inf"):
             raise UsageError(f"{_flag(name)} must be 0 or more, not {value}")
 
 
 def _check_combinations(settings: Settings) -> None:
+    if settings.test_as_validation and settings.validation_split:
+        raise UsageError("--test-as-validation holds no samples out: drop --validation-split")
     if settings.batch_size is not None and settings.batch_size_per_rank is not None:
         raise UsageError("--batch-size and --batch-size-per-rank say the same thing: give one")
-    if settings.momentum is not None and settings.optimizer != "sgd":
-        raise UsageError(f"--momentum is an option of sgd, not of {settings.optimizer}")
+    _check_optimizer(settings)
+    check_metrics(settings.metrics)
+    goal = settings.goal
+    if goal is not None and goal[0] not in ("loss", "accuracy", *settings.metrics):
+        raise UsageError(f"--stop-at {settings.stop_at} needs --metrics {goal[0]}, too")
     if settings.algorithm is not None:
         algorithms.check(settings.algorithm, started=settings.overlap)
         if settings.compress is not None and settings.algorithm != algorithms.AUTO:
@@ -79,12 +89,56 @@ def _check_combinations(settings: Settings) -> None:
     if settings.compile and (settings.shards is not None or settings.overlap):
         other = "--shards" if settings.shards is not None else "--overlap"
         raise UsageError(f"--compile does not go together with {other}: leave out one of the two")
-    if settings.shards is not None and settings.strategy_options:
-        flags = ", ".join(map(_flag, settings.strategy_options))
+    exchange = [name for name in settings.strategy_options if name in _EXCHANGE_OPTIONS]
+    if settings.shards is not None and exchange:
+        flags = ", ".join(map(_flag, exchange))
         raise UsageError(
             f"--shards adds up in an order of its own, which leaves nothing to {flags}: "
             "give one or the other"
         )
+
+
+def _check_weights(settings: Settings) -> None:
+    weights = settings.weights
+    if weights is not None and not weights.is_file():
+        raise UsageError(f"--weights {weights}: no such file")
+    if settings.output_activation == "sigmoid" and settings.loss == "binary-cross-entropy":
+        raise UsageError(
+            "--loss binary-cross-entropy has a sigmoid of its own: leave out --output-activation"
+        )
+
+
+def _check_shards(settings: Settings, strategy: str, ranks: int) -> None:
+    shards, options = settings.shards, settings.strategy_options
+    if shards is None or strategy not in strategies.STRATEGIES:
+        return
+    in_step = options.get("max_staleness") == 0  # `async` is `server` then
+    if strategy not in strategies.SHARDED and not in_step:
+        raise UsageError(
+            f"strategy '{strategy}' does not keep fixed shards: leave out --shards, or take one "
+            f"of: {', '.join(strategies.SHARDED)}"
+        )
+    sharing = strategies.workers(strategy, ranks, options)
+    if shards < sharing:
+        raise UsageError(
+            f"--shards {shards} on {sharing} that share a batch would leave some idle: take at "
+            f"least {sharing} shards"
+        )
+
+
+def _check_optimizer(settings: Settings) -> None:
+    having = [name for name, entry in OPTIMIZERS.items() if "momentum" in entry.options]
+    if settings.momentum is not None and settings.optimizer not in having:
+        raise UsageError(
+            f"--momentum is an option of {' and '.join(having)}, not of {settings.optimizer}"
+        )
+    options = settings.optimizer_choices
+    if options.get("nesterov") and not options.get("momentum"):
+        raise UsageError("nesterov=true needs a --momentum above 0")
+    if settings.outer_momentum is not None and settings.outer_momentum >= 1:
+        raise UsageError(f"--outer-momentum must be below 1, not {settings.outer_momentum}")
+    if not 0 < settings.schedule_factor < 1:
+        raise UsageError(f"--schedule-factor is between 0 and 1, not {settings.schedule_factor}")
 
 
 def _flag(name: str) -> str:

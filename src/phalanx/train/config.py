@@ -2,7 +2,8 @@
 
 import tomllib
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from phalanx.errors import UsageError
 from phalanx.spelling import unknown
@@ -39,34 +40,64 @@ def _checked(values: dict[str, Any], source: str) -> dict[str, Any]:
         if name not in types:
             keys = [one.replace("_", "-") for one in types]
             raise unknown("key", key, known=keys, note=f" (in {source})")
-        checked[name] = _convert(value, types[name], where=f"{source}: '{key}'")
+        checked[name] = convert(value, types[name], where=f"{source}: '{key}'")
     return checked
 
 
-def _convert(value: Any, kind: Any, *, where: str) -> Any:
-    """The value as the setting's type wants it; TOML and JSON have no paths and no tuples."""
-    kinds = [part for part in get_args(kind) if part is not type(None)] or [kind]
+def convert(value: Any, kind: Any, *, where: str) -> Any:
+    """The value as a setting's type wants it; TOML and JSON have no paths and no tuples."""
+    kinds = alternatives(kind)
     if value is None and type(None) in get_args(kind):
         return None
-    wanted = kind if get_args(kind) and kinds == list(get_args(kind)) else kinds[0]
-    if wanted is Path and isinstance(value, str):
-        return Path(value)
-    if wanted is float and type(value) in (int, float):
-        return float(value)
-    if wanted in (int, str, bool) and type(value) is wanted:
-        return value
-    if wanted == tuple[int, ...] and isinstance(value, list | tuple):
-        if all(type(item) is int for item in value):
-            return tuple(value)
-    elif wanted == tuple[int, ...] and isinstance(value, str):
-        return parse_sizes(value)
-    name = "list of whole numbers" if wanted == tuple[int, ...] else wanted.__name__
-    raise UsageError(f"{where} must be a {name}, not {value!r}")
+    for wanted in kinds:
+        if get_origin(wanted) is Literal and value in get_args(wanted):
+            return value
+        if wanted is Path and isinstance(value, str | Path):
+            return Path(value)
+        if wanted is float and type(value) in (int, float):
+            return float(value)
+        if wanted in (int, str, bool) and type(value) is wanted:
+            return value
+        if get_origin(wanted) is tuple and isinstance(value, list | tuple):
+            (item, _) = get_args(wanted)
+            if all(type(one) is item for one in value):
+                return tuple(value)
+    if isinstance(value, str) and str not in kinds:
+        return _parse(value, kinds, where=where)
+    raise UsageError(f"{where} must be {_described(kinds)}, not {value!r}")
 
 
-def parse_sizes(text: str) -> tuple[int, ...]:
-    """Whole numbers separated by commas, such as 128,64."""
-    try:
-        return tuple(int(item) for item in text.split(",")) if text.strip() else ()
-    except ValueError as error:
-        raise UsageError(f"sizes are whole numbers such as 128,64, not '{text}'") from error
+def alternatives(kind: Any) -> list[Any]:
+    """The types that a setting may have, None aside."""
+    if get_origin(kind) in (UnionType, Union):
+        return [part for part in get_args(kind) if part is not type(None)]
+    return [kind]
+
+
+def _parse(text: str, kinds: list[Any], *, where: str) -> Any:
+    """What a text stands for: `128,64` for a tuple, `64` for a number."""
+    for wanted in kinds:
+        if get_origin(wanted) is tuple:
+            (item, _) = get_args(wanted)
+            try:
+                return tuple(item(part.strip()) for part in text.split(",") if text.strip())
+            except ValueError as error:
+                raise UsageError(
+                    f"{where}: sizes are whole numbers such as 128,64, not '{text}'"
+                ) from error
+        if wanted is int and text.lstrip("-").isdigit():
+            return int(text)
+    raise UsageError(f"{where} must be {_described(kinds)}, not {text!r}")
+
+
+def _described(kinds: list[Any]) -> str:
+    names = []
+    for wanted in kinds:
+        if get_origin(wanted) is Literal:
+            names += [f"'{value}'" for value in get_args(wanted)]
+        elif get_origin(wanted) is tuple:
+            of = "whole numbers" if get_args(wanted)[0] is int else "names"
+            names.append(f"a list of {of}")
+        else:
+            names.append(f"a {wanted.__name__}")
+    return " or ".join(names)

@@ -1,4 +1,9 @@
-"""The losses by name."""
+"""The losses by name, over outputs `[n, classes]` and the numbers of the right classes `[n]`.
+
+Targets may also be floating-point numbers of the outputs' shape, for all but cross-entropy's kin.
+"""
+
+from collections.abc import Callable
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -7,15 +12,49 @@ from phalanx.strategies.base import Loss, Reduction
 
 
 def make_loss(name: str, reduction: Reduction = "mean") -> Loss:
-    """The loss of this name over outputs `[n, classes]` and integer class targets `[n]`."""
+    """The loss of this name, a mean or a sum over the samples."""
+    function = _FUNCTIONS[name]
 
-    def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
-        return F.cross_entropy(outputs, targets, reduction=reduction)
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        return function(outputs, targets, reduction)
 
-    def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
-        if not targets.is_floating_point():
-            targets = F.one_hot(targets, outputs.shape[1]).to(outputs.dtype)
-        return F.mse_loss(outputs, targets, reduction=reduction)
+    return Loss(loss, reduction)
 
-    functions = {"cross-entropy": cross_entropy, "squared-error": squared_error}
-    return Loss(functions[name], reduction)
+
+def one_hot(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Targets as the outputs of a network that is always right."""
+    if targets.is_floating_point():
+        return targets
+    return F.one_hot(targets, outputs.shape[1]).to(outputs.dtype)
+
+
+def _cross_entropy(outputs: Tensor, targets: Tensor, reduction: str) -> Tensor:
+    return F.cross_entropy(outputs, targets, reduction=reduction)
+
+
+def _binary_cross_entropy(outputs: Tensor, targets: Tensor, reduction: str) -> Tensor:
+    """Every output a yes or no of its own: their log losses added up for each sample."""
+    wanted = one_hot(outputs, targets)
+    total = F.binary_cross_entropy_with_logits(outputs, wanted, reduction="sum")
+    return total / len(outputs) if reduction == "mean" else total
+
+
+def _squared_error(outputs: Tensor, targets: Tensor, reduction: str) -> Tensor:
+    return F.mse_loss(outputs, one_hot(outputs, targets), reduction=reduction)
+
+
+def _absolute_error(outputs: Tensor, targets: Tensor, reduction: str) -> Tensor:
+    return F.l1_loss(outputs, one_hot(outputs, targets), reduction=reduction)
+
+
+def _hinge(outputs: Tensor, targets: Tensor, reduction: str) -> Tensor:
+    return F.multi_margin_loss(outputs, targets, reduction=reduction)
+
+
+_FUNCTIONS: dict[str, Callable[[Tensor, Tensor, str], Tensor]] = {
+    "cross-entropy": _cross_entropy,
+    "binary-cross-entropy": _binary_cross_entropy,
+    "squared-error": _squared_error,
+    "absolute-error": _absolute_error,
+    "hinge": _hinge,
+}

@@ -1,33 +1,76 @@
 """Sums over samples that add up exactly over batches and ranks: never an average of averages."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from phalanx.comm.base import Communicator
+from phalanx.train.losses import one_hot
+from phalanx.train.metric_names import BY_CLASS
+
+#: Metrics that are a number a sample, summed here over the samples of a batch.
+_SUMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "accuracy": lambda outputs, targets: (outputs.argmax(1) == targets).sum(),
+    "top-5": lambda outputs, targets: (
+        outputs.topk(min(5, outputs.shape[1]), dim=1).indices == targets[:, None]
+    ).sum(),
+    "mse": lambda outputs, targets: (
+        (outputs - one_hot(outputs, targets)).square().mean(1).sum(dtype=torch.float64)
+    ),
+    "mae": lambda outputs, targets: (
+        (outputs - one_hot(outputs, targets)).abs().mean(1).sum(dtype=torch.float64)
+    ),
+    "hinge": lambda outputs, targets: F.multi_margin_loss(outputs, targets, reduction="sum"),
+}
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """The mean loss and the share of right answers over `count` samples."""
+    """The mean loss and the share of right answers over `count` samples, and what else was asked.
+
+    `confusion` has a row for each class that is right, a column for each that was the answer.
+    """
 
     loss: float
     accuracy: float
     count: int
+    more: dict[str, float] = field(default_factory=dict)
+    confusion: list[list[int]] | None = None
+
+    def precision(self) -> list[float]:
+        """For each class, how many of those answers were right; 0 where there were none."""
+        assert self.confusion is not None
+        columns = zip(*self.confusion, strict=True)
+        return [_share(column[index], sum(column)) for index, column in enumerate(columns)]
+
+    def recall(self) -> list[float]:
+        """For each class, how many of its samples were recognised; 0 where there were none."""
+        assert self.confusion is not None
+        return [_share(row[index], sum(row)) for index, row in enumerate(self.confusion)]
+
+
+def _share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0
 
 
 class Meter:
     """Collects one rank's part of an epoch or evaluation."""
 
-    #: Samples that are kept before their answers are counted, all at once: of small batches, one
-    #: by one would take a good part of a step.
+    #: Samples that are kept before they are counted, all at once: of small batches, one by one
+    #: would take a good part of a step.
     _MOST_KEPT = 4096
 
-    def __init__(self) -> None:
+    def __init__(self, names: Sequence[str] = ()) -> None:
+        """Besides loss and accuracy, the metrics of these names."""
+        self._names = tuple(dict.fromkeys(["accuracy", *(n for n in names if n in _SUMS)]))
         self._loss = 0.0
-        self._correct = 0
         self._count = 0
+        self._sums = [0.0] * len(self._names)
+        self._wants_table = any(name in BY_CLASS for name in names)
+        self._table = torch.zeros(0, 0, dtype=torch.int64)
         self._kept: list[tuple[Tensor, Tensor]] = []
         self._kept_count = 0
 
@@ -42,29 +85,50 @@ class Meter:
             self._kept.append((outputs, targets))
             self._kept_count += count
             if self._kept_count >= self._MOST_KEPT:
-                self._count_right_answers()
+                self._count_kept()
 
-    def _count_right_answers(self) -> None:
-        if self._kept:
-            outputs, targets = (torch.cat(column) for column in zip(*self._kept, strict=True))
-            self._correct += int((outputs.argmax(1) == targets).sum())
-            self._kept, self._kept_count = [], 0
+    def _count_kept(self) -> None:
+        if not self._kept:
+            return
+        outputs, targets = (torch.cat(column) for column in zip(*self._kept, strict=True))
+        for index, name in enumerate(self._names):
+            self._sums[index] += float(_SUMS[name](outputs, targets))
+        if self._wants_table:
+            self._table = _enlarged(self._table, outputs.shape[1])
+            classes = len(self._table)
+            places = targets * classes + outputs.argmax(1)
+            self._table += torch.bincount(places, minlength=classes**2).view(classes, classes)
+        self._kept, self._kept_count = [], 0
 
     @property
     def mine(self) -> Metrics:
         """This rank's part alone, for a progress display."""
-        self._count_right_answers()
-        return _metrics(self._loss, self._correct, self._count)
+        self._count_kept()
+        return self._metrics([self._loss, self._count, *self._sums])
 
     def total(self, comm: Communicator) -> Metrics:
         """Collective. The whole of all ranks."""
-        self._count_right_answers()
-        sums = torch.tensor([self._loss, self._correct, self._count], dtype=torch.float64)
+        self._count_kept()
+        sums = torch.tensor([self._loss, self._count, *self._sums], dtype=torch.float64)
         comm.allreduce(sums)
-        loss, correct, count = sums.tolist()
-        return _metrics(loss, int(correct), int(count))
+        if not self._wants_table:
+            return self._metrics(sums.tolist())
+        classes = torch.tensor([len(self._table)])
+        comm.allreduce(classes, "maximum")  # a rank without samples has seen no outputs
+        table = _enlarged(self._table, int(classes)).clone()
+        comm.allreduce(table)
+        return self._metrics(sums.tolist(), table.tolist())
+
+    def _metrics(self, sums: list[float], confusion: list[list[int]] | None = None) -> Metrics:
+        loss, count, *others = sums
+        means = {
+            name: value / max(count, 1) for name, value in zip(self._names, others, strict=True)
+        }
+        accuracy = means.pop("accuracy")
+        return Metrics(loss / max(count, 1), accuracy, int(count), means, confusion)
 
 
-def _metrics(loss: float, correct: int, count: int) -> Metrics:
-    samples = max(count, 1)
-    return Metrics(loss=loss / samples, accuracy=correct / samples, count=count)
+def _enlarged(table: Tensor, classes: int) -> Tensor:
+    """A square table of so many classes, at least, with these counts in its corner."""
+    missing = max(classes - len(table), 0)
+    return F.pad(table, (0, missing, 0, missing))

@@ -1,21 +1,36 @@
-"""The optimizers by name, straight from torch.optim."""
+"""The optimizers, straight from torch.optim."""
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
 
+import torch
 from torch import nn
-from torch.optim import SGD, Adam, Optimizer
+from torch.optim import Optimizer
 
+from phalanx.train.optimizer_table import OPTIMIZERS
 from phalanx.train.settings import Settings
 
+#: torch 2.13's fused SGD leaves weights of these where they are.
+_HALVES = (torch.bfloat16, torch.float16)
 
-def make_optimizer(settings: Settings, parameters: Iterable[nn.Parameter]) -> Optimizer:
-    """The optimizer that the settings name, over these parameters, in torch's fused form."""
-    rate = settings.learning_rate
-    if settings.optimizer == "adam":
-        return Adam(parameters, lr=0.001 if rate is None else rate, fused=True)
-    return SGD(
-        parameters,
-        lr=0.05 if rate is None else rate,
-        momentum=settings.momentum or 0.0,
-        fused=True,
-    )
+
+def make_optimizer(
+    settings: Settings, parameters: Iterable[nn.Parameter], *, workers: int = 1
+) -> Optimizer:
+    """The optimizer that the settings name, over these parameters, fused where torch can.
+
+    The learning rate is scaled to so many workers, if the settings ask for it.
+    """
+    entry = OPTIMIZERS[settings.optimizer]
+    kept = list(parameters)
+    rate = entry.learning_rate if settings.learning_rate is None else settings.learning_rate
+    options: dict[str, Any] = dict(settings.optimizer_choices)
+    if entry.fused and not any(parameter.dtype in _HALVES for parameter in kept):
+        options["fused"] = True
+    kind: Callable[..., Optimizer] = getattr(torch.optim, entry.kind)
+    return kind(kept, lr=rate * _scale(settings.scale_learning_rate, workers), **options)
+
+
+def _scale(how: str, workers: int) -> float:
+    return {"no": 1.0, "linear": float(workers), "sqrt": math.sqrt(workers)}[how]

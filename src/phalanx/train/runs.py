@@ -22,15 +22,6 @@ from phalanx.train.settings import Settings
 if TYPE_CHECKING:  # this file is read before any rank starts, and so without torch
     from phalanx.train.trainer import Epoch
 
-_COLUMNS = (
-    "epoch",
-    "loss",
-    "accuracy",
-    "validation_loss",
-    "validation_accuracy",
-    "seconds",
-    "samples_per_second",
-)
 _PACKAGES = ("phalanx", "torch", "numpy", "mpi4py", "safetensors")
 
 
@@ -76,21 +67,25 @@ class RunFolder:
         """Add a row to history.csv."""
         path = self.path / "history.csv"
         checked = epoch.validation
-        row = (
-            epoch.number,
-            epoch.train.loss,
-            epoch.train.accuracy,
-            "" if checked is None else checked.loss,
-            "" if checked is None else checked.accuracy,
-            round(epoch.seconds, 6),
-            round(epoch.samples_per_second, 3),
-        )
+        row: dict[str, float | str] = {
+            "epoch": epoch.number,
+            "loss": epoch.train.loss,
+            "accuracy": epoch.train.accuracy,
+            "validation_loss": "" if checked is None else checked.loss,
+            "validation_accuracy": "" if checked is None else checked.accuracy,
+            "seconds": round(epoch.seconds, 6),
+            "samples_per_second": round(epoch.samples_per_second, 3),
+            "learning_rate": epoch.learning_rate,
+            **epoch.train.more,
+        }
+        if checked is not None:
+            row |= {f"validation_{name}": value for name, value in checked.more.items()}
         fresh = not path.exists()
         with path.open("a", newline="") as file:
             writer = csv.writer(file)
             if fresh:
-                writer.writerow(_COLUMNS)
-            writer.writerow(row)
+                writer.writerow(row)
+            writer.writerow(row.values())
 
     def write_result(self, result: dict[str, Any]) -> None:
         """Write result.json."""

@@ -1,28 +1,36 @@
 """From settings to a trained model in a run folder: what `phalanx train` does on each rank."""
 
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any, cast
 
 import torch
 from torch import nn
-from torch.optim import Optimizer
 
 from phalanx import data, models
+from phalanx.clock import phase
 from phalanx.comm import world
 from phalanx.comm.base import Communicator
+from phalanx.comm.process import memory_share
+from phalanx.data.batches import batch_count
+from phalanx.data.prepare import prepare
 from phalanx.data.split import Dataset, hold_out
-from phalanx.strategies.base import Loss, Reduction
-from phalanx.strategies.registry import default_strategy, make
+from phalanx.strategies.base import Loss, Reduction, Table
+from phalanx.strategies.registry import default_strategy, make, workers
 from phalanx.train.compute import MemoryFormat, memory_of_host, prepare_process
+from phalanx.train.confusion import confusion_table
+from phalanx.train.layer_times import layer_times
 from phalanx.train.losses import make_loss
-from phalanx.train.metrics import Metrics
 from phalanx.train.optimizers import make_optimizer
+from phalanx.train.profile import Phases, Profile
 from phalanx.train.progress import Progress
 from phalanx.train.runs import RunFolder
+from phalanx.train.schedules import Schedule
 from phalanx.train.settings import Settings
-from phalanx.train.trainer import Epoch, Trainer
-from phalanx.train.weights import save_weights, weights_digest
+from phalanx.train.stopping import Stopping
+from phalanx.train.trainer import Trainer
+from phalanx.train.weights import load_weights, save_weights, weights_digest
 
 
 class Session:
@@ -35,12 +43,20 @@ class Session:
         if threads is None and settings.shards is not None:
             threads = 1  # bits depend on the threads, and the same ones are promised on any ranks
         prepare_process(self.comm, threads)
+        self._profile: Profile | None = None
+        if settings.profile or settings.trace is not None:
+            self._profile = Profile(self.comm, trace=settings.trace is not None)
+            self.comm = self._profile.comm
         self.strategy = settings.strategy or default_strategy(
             self.comm.size, settings.strategy_options
         )
         self.dtype: torch.dtype = getattr(torch, settings.dtype)
-        self.dataset: Dataset = data.load(settings.dataset, data_dir=settings.data_dir)
-        self.model = self._build_model()
+        with phase("load"):
+            options = settings.data_options
+            loaded = data.load(settings.dataset, data_dir=settings.data_dir, options=options)
+            self.dataset: Dataset = prepare(loaded, options, comm=self.comm)
+        with phase("prepare"):
+            self.model = self._build_model()
 
     @property
     def is_first(self) -> bool:
@@ -58,19 +74,109 @@ class Session:
             input_shape=self.dataset.input_shape,
             classes=len(self.dataset.classes),
             options=self.settings.model_options,
-        )
-        return model.to(self.dtype)
+        ).to(self.dtype)
+        if self.settings.weights is not None:
+            load_weights(model, self.settings.weights)
+        return model
 
-    def train(self, run: RunFolder | None, progress: Progress) -> dict[str, Any]:
-        """Collective. Train, evaluate and save; rank 0 has the run folder. The result's values."""
+    def train(
+        self,
+        run: RunFolder | None,
+        progress: Progress,
+        show: Callable[[Table], None] = lambda table: None,
+    ) -> dict[str, Any]:
+        """Collective. Train, evaluate and save; rank 0 has the run folder. The result's values.
+
+        `show` gets what the strategy and the profile have to say, as soon as they can say it.
+        """
+        with phase("prepare"):
+            trainer = self._make_trainer()
+            tables = [*trainer.plan()]
+        for table in tables:
+            show(table)
+        test = self.dataset.test
+        before = trainer.evaluate(test) if self.settings.evaluate_first else None
+        result: dict[str, Any] = {
+            "strategy": self.strategy,
+            "ranks": self.comm.size,
+            "training_ranks": sum(self.comm.allgather_objects(trainer.trains)),
+            "threads": torch.get_num_threads(),
+            "input_shape": list(self.dataset.input_shape),
+            "classes": list(self.dataset.classes),
+            "test_before": None if before is None else asdict(before),
+        }
+        result |= self._fit(trainer, run, progress)
+        after = trainer.evaluate(test)
+        result["test"] = asdict(after)
+        confusion = [confusion_table(after, self.dataset.classes)] if after.confusion else []
+        for table in (*trainer.report(), *confusion):
+            show(table)
+            tables.append(table)
+        result["tables"] = [asdict(table) for table in tables]
+        if self._profile is not None:
+            result["phases"] = asdict(self._finish_profile(self._profile, show))
+        return self._finish(run, result)
+
+    def _finish_profile(self, profile: Profile, show: Callable[[Table], None]) -> Phases:
+        """Collective. Show where the time went, and write the trace."""
+        phases = profile.finish()
+        if self.settings.trace is not None:
+            profile.write_trace(self.settings.trace)
+        if self.settings.profile:
+            show(phases.table())
+            if self.is_first:
+                train = self.dataset.train
+                batch = self.settings.global_batch(self.comm.size, samples=len(train))
+                mine = torch.arange(min(len(train), -(-batch // self.comm.size)))
+                show(layer_times(self.model, self.loss, train.take(mine, dtype=self.dtype)))
+        return phases
+
+    def _fit(
+        self, trainer: Trainer, run: RunFolder | None, progress: Progress
+    ) -> dict[str, float | None]:
+        """Train; how long it took, and how much was sent for it."""
         settings = self.settings
         train, validation = hold_out(
             self.dataset.train, settings.validation_split, seed=settings.seed
         )
-        optimizer: Optimizer = make_optimizer(settings, self.model.parameters())
-        trainer = Trainer(
+        if settings.test_as_validation:
+            validation = self.dataset.test
+        batch_size = settings.global_batch(self.comm.size, samples=len(train))
+        steps = batch_count(len(train), batch_size)
+        steps = min(steps, settings.steps_per_epoch or steps)
+        sent = self._bytes_sent()
+        started = time.perf_counter()
+        epochs = trainer.fit(
+            train,
+            epochs=settings.epochs,
+            batch_size=batch_size,
+            validation=validation,
+            steps_per_epoch=steps,
+            schedule=Schedule(self.optimizer, settings, steps_per_epoch=steps),
+            stopping=Stopping(patience=settings.patience, goal=settings.goal),
+            keep_best=settings.keep_best,
+            progress=progress,
+            on_epoch=run.add_epoch if run else None,
+        )
+        seconds = time.perf_counter() - started
+        sent = self._bytes_sent() - sent
+        training = sum(epoch.seconds for epoch in epochs)
+        samples = sum(epoch.train.count for epoch in epochs)
+        steps *= max(len(epochs), 1)
+        return {
+            "epochs": len(epochs),
+            "seconds": seconds,
+            "samples_per_second": samples / training if training else 0.0,
+            "bytes_per_step": sent / steps if self._profile is not None else None,
+        }
+
+    def _make_trainer(self) -> Trainer:
+        settings = self.settings
+        count = workers(self.strategy, self.comm.size, settings.strategy_options)
+        self.optimizer = make_optimizer(settings, self.model.parameters(), workers=count)
+        return Trainer(
             self.model,
-            optimizer,
+            self.optimizer,
             loss=self.loss,
             strategy=make(self.strategy, settings.strategy_options),
             comm=self.comm,
@@ -80,41 +186,17 @@ class Session:
             accumulate=settings.accumulate,
             compile=settings.compile,
             memory_format=cast(MemoryFormat, settings.memory_format),
+            metrics=settings.metrics,
         )
-        before = trainer.evaluate(self.dataset.test) if settings.evaluate_first else None
-        started = time.perf_counter()
-        epochs = trainer.fit(
-            train,
-            epochs=settings.epochs,
-            batch_size=settings.global_batch(self.comm.size),
-            validation=validation,
-            progress=progress,
-            on_epoch=run.add_epoch if run else None,
-        )
-        seconds = time.perf_counter() - started
-        test = trainer.evaluate(self.dataset.test)
-        return self._finish(run, before=before, test=test, epochs=epochs, seconds=seconds)
 
-    def _finish(
-        self,
-        run: RunFolder | None,
-        *,
-        before: Metrics | None,
-        test: Metrics,
-        epochs: list[Epoch],
-        seconds: float,
-    ) -> dict[str, Any]:
-        training = sum(epoch.seconds for epoch in epochs)
-        samples = sum(epoch.train.count for epoch in epochs)
-        result = {
-            "strategy": self.strategy,
-            "ranks": self.comm.size,
-            "threads": torch.get_num_threads(),
-            "seconds": seconds,
-            "samples_per_second": samples / training if training else 0.0,
-            "test": asdict(test),
-            "test_before": None if before is None else asdict(before),
+    def _bytes_sent(self) -> int:
+        return 0 if self._profile is None else self._profile.bytes_sent()
+
+    def _finish(self, run: RunFolder | None, result: dict[str, Any]) -> dict[str, Any]:
+        """Collective. Add what is known at the very end, and save the model and its result."""
+        result |= {
             "memory_bytes": memory_of_host(self.comm),
+            "memory_bytes_per_rank": max(self.comm.allgather_objects(memory_share())),
             "weights_sha256": weights_digest(self.model),
         }
         if run is not None:

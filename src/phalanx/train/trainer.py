@@ -1,18 +1,21 @@
 """The training loop: epochs of global batches through a strategy's worker."""
 
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from phalanx.clock import phase
 from phalanx.comm import world
 from phalanx.comm.base import Communicator
-from phalanx.data.batches import batch_count, batches
+from phalanx.data.batches import Batch, batch_count, batches
 from phalanx.data.split import Split
-from phalanx.strategies.base import Loss, Strategy, Task
+from phalanx.strategies.base import Loss, Strategy, Table, Task
 from phalanx.strategies.registry import check, default_strategy, make
 from phalanx.strategies.sliced import is_elementwise
 from phalanx.train import inference
@@ -20,6 +23,10 @@ from phalanx.train.compute import MemoryFormat, lay_out
 from phalanx.train.losses import make_loss
 from phalanx.train.metrics import Meter, Metrics
 from phalanx.train.progress import Progress, Silent
+from phalanx.train.schedules import Schedule
+from phalanx.train.stopping import BestWeights, Stopping
+
+log = logging.getLogger("phalanx.train")
 
 
 @dataclass(frozen=True)
@@ -30,10 +37,16 @@ class Epoch:
     train: Metrics
     validation: Metrics | None
     seconds: float
+    learning_rate: float
 
     @property
     def samples_per_second(self) -> float:
         return self.train.count / self.seconds
+
+    @property
+    def watched(self) -> Metrics:
+        """What says how good the weights are: the validation, if samples are held out for it."""
+        return self.train if self.validation is None else self.validation
 
 
 class Trainer:
@@ -57,6 +70,7 @@ class Trainer:
         accumulate: int = 1,
         compile: bool = False,  # noqa: A002
         memory_format: MemoryFormat = "auto",
+        metrics: Sequence[str] = (),
     ) -> None:
         """Collective.
 
@@ -65,12 +79,16 @@ class Trainer:
         many threads. `clip_norm` clips gradients by their global norm. `accumulate` computes each
         part in so many passes, which saves memory; only BatchNorm can tell. `compile` compiles
         forward and backward into one function if that turns out faster. `memory_format` is how
-        images are laid out: `preserve` leaves a model as it is, to the last bit.
+        images are laid out: `preserve` leaves a model as it is, to the last bit. `metrics` names
+        what is measured besides loss and accuracy.
         """
         self.comm = world() if comm is None else comm
         self.model = model
         lay_out(model, memory_format)
         self._loss = make_loss(loss) if isinstance(loss, str) else loss
+        self._optimizer = optimizer
+        self._metrics = tuple(metrics)
+        self._restored = False
         self._seed = seed
         task = Task(
             model=model,
@@ -87,6 +105,11 @@ class Trainer:
         self._worker = _strategy(strategy, self.comm.size).bind(self.comm, task)
 
     @property
+    def trains(self) -> bool:
+        """Whether this rank computes gradients, or only serves those that do."""
+        return self._worker.trains
+
+    @property
     def dtype(self) -> torch.dtype:
         """What inputs are cast to: the dtype of the model's first parameter."""
         first: Tensor | None = next(self.model.parameters(), None)
@@ -99,56 +122,129 @@ class Trainer:
         epochs: int,
         batch_size: int,
         validation: Split | None = None,
+        steps_per_epoch: int | None = None,
+        schedule: Schedule | None = None,
+        stopping: Stopping | None = None,
+        keep_best: bool = False,
         progress: Progress | None = None,
         on_epoch: Callable[[Epoch], None] | None = None,
     ) -> list[Epoch]:
         """Collective. Train for so many epochs; `batch_size` is the global one.
 
-        `on_epoch` is called on every rank with each epoch as soon as it is done.
+        `steps_per_epoch` ends an epoch before all samples have been seen. `keep_best` ends with
+        the weights of the epoch with the lowest loss. `on_epoch` is called on every rank with each
+        epoch as soon as it is done.
         """
         progress = Silent() if progress is None else progress
-        done = []
+        best = BestWeights() if keep_best else None
+        steps = batch_count(len(train), batch_size)
+        steps = steps if steps_per_epoch is None else min(steps, steps_per_epoch)
+        done: list[Epoch] = []
         for number in range(1, epochs + 1):
-            progress.start(number, epochs, steps=batch_count(len(train), batch_size))
+            progress.start(number, epochs, steps=steps)
             started = time.perf_counter()
-            metrics = self._train_epoch(train, number - 1, batch_size, progress)
+            found = self._batches(train, batch_size, epoch=number - 1)
+            metrics = self._train_epoch(islice(found, steps), schedule, progress)
             seconds = time.perf_counter() - started
             checked = None if validation is None else self.evaluate(validation)
-            epoch = Epoch(number=number, train=metrics, validation=checked, seconds=seconds)
+            rate: float = self._optimizer.param_groups[0]["lr"]
+            epoch = Epoch(number, metrics, checked, seconds, learning_rate=rate)
             progress.finish(epoch.train, epoch.validation, epoch.samples_per_second)
-            if on_epoch is not None:
-                on_epoch(epoch)
             done.append(epoch)
+            if self._after_epoch(epoch, schedule, stopping, best=best, on_epoch=on_epoch):
+                break
+        if best is not None and done:
+            self._use(best)
         return done
 
+    def _batches(self, train: Split, batch_size: int, *, epoch: int) -> Iterator[Batch]:
+        with phase("load"):
+            return batches(
+                train, batch_size=batch_size, seed=self._seed, epoch=epoch, dtype=self.dtype
+            )
+
     def _train_epoch(
-        self, train: Split, epoch: int, batch_size: int, progress: Progress
+        self, batches: Iterable[Batch], schedule: Schedule | None, progress: Progress
     ) -> Metrics:
+        self._restored = False
         self.model.train()
-        meter = Meter()
+        meter = Meter(self._metrics)
         done = 0
-        for batch in batches(
-            train, batch_size=batch_size, seed=self._seed, epoch=epoch, dtype=self.dtype
-        ):
+        for batch in batches:
             outcome = self._worker.step(batch)
-            meter.add(outcome.loss, outcome.outputs, outcome.targets)
-            done += batch.size
-            progress.step(done, meter)
-        return meter.total(self.comm)
+            if schedule is not None:
+                schedule.after_step()
+            with phase("metrics"):
+                meter.add(outcome.loss, outcome.outputs, outcome.targets)
+                done += batch.size
+                progress.step(done, meter)
+        with phase("exchange"):
+            return meter.total(self.comm)
+
+    def _after_epoch(
+        self,
+        epoch: Epoch,
+        schedule: Schedule | None,
+        stopping: Stopping | None,
+        *,
+        best: BestWeights | None,
+        on_epoch: Callable[[Epoch], None] | None,
+    ) -> bool:
+        """Collective. All that follows an epoch; whether it was the last one."""
+        if on_epoch is not None:
+            on_epoch(epoch)
+        if best is not None:
+            self.sync()
+            best.offer(epoch, self.model)
+        if schedule is not None:
+            schedule.after_epoch(epoch.watched.loss)
+        reason = None if stopping is None else stopping.reason(epoch)
+        if reason is not None and self.comm.rank == 0:
+            log.info("stopped after epoch %d: %s", epoch.number, reason)
+        return reason is not None
+
+    def _use(self, best: BestWeights) -> None:
+        """Collective. Go back to the best weights, which the worker then must not overwrite."""
+        self.sync()
+        self.comm.barrier()  # ranks may share the memory of the weights
+        best.restore(self.model)
+        self.comm.barrier()
+        self._restored = True
+        if self.comm.rank == 0:
+            log.info("these are the weights of epoch %d", best.epoch)
 
     def evaluate(self, split: Split) -> Metrics:
         """Collective. Loss and accuracy over a split, each rank evaluating its part."""
-        self._worker.sync()
-        return inference.evaluate(self.comm, self.model, split, loss=self._loss, dtype=self.dtype)
+        self.sync()
+        with phase("evaluate"):
+            return inference.evaluate(
+                self.comm,
+                self.model,
+                split,
+                loss=self._loss,
+                dtype=self.dtype,
+                metrics=self._metrics,
+            )
 
     def predict(self, split: Split) -> Tensor | None:
         """Collective. The model's outputs in the split's order, on rank 0; None elsewhere."""
-        self._worker.sync()
-        return inference.predict(self.comm, self.model, split, dtype=self.dtype)
+        self.sync()
+        with phase("evaluate"):
+            return inference.predict(self.comm, self.model, split, dtype=self.dtype)
 
     def sync(self) -> None:
         """Collective. Afterwards every rank's model holds the trained weights."""
-        self._worker.sync()
+        if not self._restored:
+            with phase("exchange"):
+                self._worker.sync()
+
+    def plan(self) -> Sequence[Table]:
+        """Collective. What the strategy has to say before the first step."""
+        return self._worker.plan()
+
+    def report(self) -> Sequence[Table]:
+        """Collective. What the strategy has to say after the last step."""
+        return self._worker.report()
 
 
 def _strategy(strategy: Strategy | str | None, ranks: int) -> Strategy:

@@ -1,0 +1,67 @@
+"""How the learning rate goes on: torch's schedulers, by name, after a warm-up if asked for.
+
+The warm-up moves with every step, the rest with every epoch. Each multiplies the rate that it
+finds, so that they work one upon the other.
+"""
+
+from typing import Any
+
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import (
+    CosineAnnealingLR,
+    LinearLR,
+    LRScheduler,
+    ReduceLROnPlateau,
+    StepLR,
+)
+
+from phalanx.train.settings import Settings
+
+
+class Schedule:
+    """The learning rate of one training, the same on every rank."""
+
+    def __init__(self, optimizer: Optimizer, settings: Settings, *, steps_per_epoch: int) -> None:
+        self._optimizer = optimizer
+        # A scheduler warns when the optimizer that it knows has not stepped; strategies may step
+        # slices of it instead.
+        marked: Any = optimizer
+        marked._opt_called = True
+        self._warm_up_steps = round(settings.warm_up * steps_per_epoch)
+        self._warm_up: LRScheduler | None = None
+        if self._warm_up_steps > 0:
+            start = 1 / (self._warm_up_steps + 1)
+            self._warm_up = LinearLR(optimizer, start_factor=start, total_iters=self._warm_up_steps)
+        self._main = _make(optimizer, settings)
+
+    @property
+    def learning_rate(self) -> float:
+        """The first parameter group's."""
+        rate: float = self._optimizer.param_groups[0]["lr"]
+        return rate
+
+    def after_step(self) -> None:
+        """One step is done."""
+        if self._warm_up is not None and self._warm_up_steps > 0:
+            self._warm_up.step()
+            self._warm_up_steps -= 1
+
+    def after_epoch(self, loss: float) -> None:
+        """One epoch is done; a plateau is one of this loss."""
+        if isinstance(self._main, ReduceLROnPlateau):
+            self._main.step(loss)
+        elif self._main is not None:
+            self._main.step()
+
+
+def _make(optimizer: Optimizer, settings: Settings) -> LRScheduler | None:
+    factor = settings.schedule_factor
+    match settings.schedule:
+        case "step":
+            return StepLR(optimizer, step_size=settings.schedule_epochs, gamma=factor)
+        case "cosine":
+            return CosineAnnealingLR(optimizer, T_max=max(settings.epochs, 1))
+        case "plateau":
+            return ReduceLROnPlateau(optimizer, factor=factor, patience=settings.schedule_epochs)
+        case _:
+            return None

@@ -1,0 +1,68 @@
+"""When a training is done before its last epoch, and which epoch was the best."""
+
+import copy
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+
+from phalanx.train.metrics import Metrics
+
+if TYPE_CHECKING:
+    from phalanx.train.trainer import Epoch
+
+
+class Stopping:
+    """Watches the validation loss, or the training loss where nothing is held out."""
+
+    def __init__(
+        self, *, patience: int | None = None, goal: tuple[str, float] | None = None
+    ) -> None:
+        """Stop after `patience` epochs without a better loss, or once a metric has its value."""
+        self._patience = patience
+        self._goal = goal
+        self._best = float("inf")
+        self._waited = 0
+
+    def reason(self, epoch: "Epoch") -> str | None:
+        """Why to stop after this epoch; None to go on."""
+        watched = epoch.watched
+        if self._goal is not None and _reached(watched, *self._goal):
+            name, value = self._goal
+            return f"{name} has reached {value:g}"
+        if watched.loss < self._best:
+            self._best, self._waited = watched.loss, 0
+            return None
+        self._waited += 1
+        if self._patience is not None and self._waited >= self._patience:
+            return f"no better loss for {self._waited} epochs"
+        return None
+
+
+def _reached(metrics: Metrics, name: str, value: float) -> bool:
+    if name == "loss":
+        return metrics.loss <= value
+    return (metrics.accuracy if name == "accuracy" else metrics.more[name]) >= value
+
+
+class BestWeights:
+    """A copy of a model as it was after its best epoch."""
+
+    def __init__(self) -> None:
+        self.epoch = 0
+        self._loss = float("inf")
+        self._state: dict[str, Tensor] = {}
+
+    def offer(self, epoch: "Epoch", model: nn.Module) -> None:
+        """Keep the model's weights if this epoch's loss is the lowest so far."""
+        if epoch.watched.loss < self._loss or not self._state:
+            self.epoch, self._loss = epoch.number, epoch.watched.loss
+            self._state = copy.deepcopy(
+                {name: tensor.detach() for name, tensor in model.state_dict().items()}
+            )
+
+    @torch.no_grad()
+    def restore(self, model: nn.Module) -> None:
+        """Give the model those weights back."""
+        for name, tensor in model.state_dict().items():
+            tensor.copy_(self._state[name])

@@ -1,0 +1,40 @@
+"""Losses against their definitions."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from phalanx.strategies.base import Reduction
+from phalanx.train.losses import make_loss
+
+OUTPUTS = torch.tensor([[2.0, -1.0, 0.5], [0.0, 1.5, -0.5]])
+TARGETS = torch.tensor([0, 2])
+WANTED = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0]])
+
+
+def by_hand(name: str) -> Tensor:
+    """The loss of each sample; means over outputs for the two errors."""
+    likely = OUTPUTS.softmax(1)
+    yes = OUTPUTS.sigmoid()
+    right = OUTPUTS.gather(1, TARGETS[:, None])
+    return {
+        "cross-entropy": -likely.gather(1, TARGETS[:, None]).log().squeeze(1),
+        "binary-cross-entropy": -(WANTED * yes.log() + (1 - WANTED) * (1 - yes).log()).sum(1),
+        "squared-error": (OUTPUTS - WANTED).square().mean(1),
+        "absolute-error": (OUTPUTS - WANTED).abs().mean(1),
+        "hinge": ((1 - right + OUTPUTS).clamp(min=0) * (1 - WANTED)).sum(1) / 3,
+    }[name]
+
+
+@pytest.mark.parametrize("reduction", ["mean", "sum"])
+@pytest.mark.parametrize(
+    "name",
+    ["cross-entropy", "binary-cross-entropy", "squared-error", "absolute-error", "hinge"],
+)
+def test_every_loss(name: str, reduction: Reduction) -> None:
+    value = make_loss(name, reduction).function(OUTPUTS, TARGETS)
+    samples = by_hand(name)
+    # A sum of errors goes over outputs, too, as torch's does.
+    factor = 3 if name.endswith("-error") else 1
+    expected = samples.mean() if reduction == "mean" else factor * samples.sum()
+    torch.testing.assert_close(value, expected)

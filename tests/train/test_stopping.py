@@ -1,0 +1,73 @@
+"""Trainings that end early, and trainings that go back to their best epoch."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.optim import SGD
+
+from phalanx import data
+from phalanx.comm.base import Communicator
+from phalanx.train.metrics import Metrics
+from phalanx.train.stopping import Stopping
+from phalanx.train.trainer import Epoch, Trainer
+from phalanx.train.weights import weights_digest
+
+
+def epoch(number: int, loss: float, *, accuracy: float = 0.0, **more: float) -> Epoch:
+    checked = Metrics(loss, accuracy, 10, more)
+    return Epoch(number, Metrics(0.0, 0.0, 10), checked, 1.0, learning_rate=0.1)
+
+
+def test_patience_counts_epochs_without_a_better_loss() -> None:
+    stopping = Stopping(patience=2)
+    losses = [3.0, 2.0, 2.5, 1.9, 2.0, 1.9]
+    reasons = [stopping.reason(epoch(n, loss)) for n, loss in enumerate(losses)]
+    assert reasons == [None] * 5 + ["no better loss for 2 epochs"]
+
+
+@pytest.mark.parametrize(
+    ("goal", "reached", "missed"),
+    [
+        (("accuracy", 0.9), epoch(1, 1.0, accuracy=0.9), epoch(1, 1.0, accuracy=0.8)),
+        (("loss", 0.5), epoch(1, 0.5), epoch(1, 0.6)),
+        (("top-5", 0.9), epoch(1, 1.0, **{"top-5": 0.95}), epoch(1, 1.0, **{"top-5": 0.1})),
+    ],
+    ids=["accuracy", "loss", "top-5"],
+)
+def test_a_goal(goal: tuple[str, float], reached: Epoch, missed: Epoch) -> None:
+    assert Stopping(goal=goal).reason(missed) is None
+    assert Stopping(goal=goal).reason(reached) == f"{goal[0]} has reached {goal[1]:g}"
+
+
+def train(
+    comm: Communicator, strategy: str, epochs: int, **options: Any
+) -> tuple[str, list[float]]:
+    """A rate at which the loss goes down first and up again later."""
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    split = data.load("digits").train.subset(torch.arange(60))
+    rates = iter([0.05, 0.05, 80.0, 80.0])
+    optimizer = SGD(model.parameters(), lr=next(rates))
+
+    def change(_epoch: Epoch) -> None:
+        optimizer.param_groups[0]["lr"] = next(rates)
+
+    trainer = Trainer(model, optimizer, strategy=strategy, comm=comm)
+    done = trainer.fit(
+        split, epochs=epochs, batch_size=20, validation=split, on_epoch=change, **options
+    )
+    losses = [one.watched.loss for one in done]
+    if options:
+        assert trainer.evaluate(split).loss == pytest.approx(min(losses))
+    trainer.sync()
+    return weights_digest(model), losses
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("strategy", ["allreduce", "central", "local", "pipeline", "tensor"])
+def test_the_best_weights_come_back(comm: Communicator, strategy: str) -> None:
+    best, losses = train(comm, strategy, 3, keep_best=True)
+    assert losses[1] < losses[0] < losses[2]
+    assert best == train(comm, strategy, 2)[0]
