@@ -1,0 +1,287 @@
+"""How a DistributedOptimizer averages gradients: in buckets, without asking the others each time.
+
+At the first step the ranks agree once on their parameters, and open a channel. From then on the
+backward pass puts gradients in buckets, and each bucket that is full goes on its way while the pass
+goes on. Buckets start in a fixed order, so nothing has to be negotiated. What does not fit in is
+taken care of apart: sparse gradients, and compressors of the user's own, go by name through the
+engine; a parameter that got no gradient counts as zeros; a rank that waits for long says so to the
+engine, which brings in ranks that have joined, or reports those that do not come.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import torch
+from torch import Tensor, nn
+
+from phalanx.comm.base import Request
+from phalanx.comm.progress import progress
+from phalanx.errors import UsageError
+from phalanx.horovod.buckets import Bucket, Details
+from phalanx.horovod.channel import Channel
+from phalanx.horovod.compression import Compression
+from phalanx.horovod.engine import Engine
+from phalanx.horovod.exceptions import HorovodInternalError
+from phalanx.horovod.operations import begin, request, sparse_allreduce_async, synchronize
+from phalanx.horovod.patience import Patience
+from phalanx.horovod.process_sets import ProcessSet
+from phalanx.horovod.reductions import Average, ReduceOp
+from phalanx.horovod.requests import Description, Pending, dtype_names, shapes_of
+
+#: Seconds after which a rank that waits for the others says so.
+_PATIENCE = 0.05
+#: How often it calls MPI at once, before it begins to nap.
+_SPINS = 2000
+
+
+@dataclass(frozen=True)
+class Options:
+    """How gradients are to be combined."""
+
+    op: ReduceOp
+    predivide: float
+    compression: Any
+    groups: tuple[tuple[str, ...], ...]
+    sparse_as_dense: bool
+    process_set: ProcessSet
+
+    def described(self) -> str:
+        """What must be the same on all ranks, as messages put it."""
+        compressor = getattr(self.compression, "__name__", type(self.compression).__name__)
+        return (
+            f"op {self.op.value}, gradient_predivide_factor {self.predivide:g}, "
+            f"compression {compressor} and {len(self.groups)} groups"
+        )
+
+    @property
+    def is_custom(self) -> bool:
+        """Whether the compressor is one that nothing is known of."""
+        return self.compression not in (Compression.none, Compression.fp16)
+
+
+@final
+class GradientExchange:
+    """The gradients of some parameters, combined over the ranks once a step."""
+
+    def __init__(
+        self, name: str, named: Sequence[tuple[str, nn.Parameter]], options: Options
+    ) -> None:
+        self._name, self._options = name, options
+        self._generation = 0
+        self.passes = 1
+        self.take(named)
+
+    def take(self, named: Sequence[tuple[str, nn.Parameter]]) -> None:
+        """Exchange these parameters from now on; the ranks agree on them at the next step."""
+        self._names = [name for name, _ in named]
+        self.parameters = [parameter for _, parameter in named]
+        self.index = {parameter: index for index, parameter in enumerate(self.parameters)}
+        self._engine: Engine | None = None
+        self._channel: Channel | None = None
+        self._buckets: list[_Storage] = []
+        self._place: dict[int, _Storage] = {}
+        self.restart()
+
+    def restart(self) -> None:
+        """Expect the gradients of the next step."""
+        self._left = [self.passes] * len(self.parameters)
+        self._packed: set[int] = set()
+        self._requests: list[Request] = []
+        #: Whether a backward pass has been here since the last step.
+        self.touched = False
+        for storage in self._buckets:
+            storage.missing = len(storage.bucket.indices)
+
+    def arrived(self, index: int) -> None:
+        """A backward pass has added to a gradient. Called out of the pass."""
+        if self._left[index] <= 0:
+            raise UsageError(
+                f"'{self._names[index]}' got a gradient more than {self.passes} times before "
+                "step(): call step() or synchronize() after each backward pass, or tell "
+                "DistributedOptimizer about more passes with backward_passes_per_step"
+            )
+        if not self.touched:
+            self.touched = True
+            if self._engine is not self._options.process_set.engine():
+                self._channel = None  # Horovod was shut down and started again
+        self._left[index] -= 1
+        if self._left[index] == 0 and self._channel is not None and index in self._place:
+            self._pack(index)
+            if self._start_full():
+                progress().begin()
+
+    def finish(self) -> None:
+        """Collective. Exchange what has not been, and wait until all gradients are combined."""
+        engine = self._options.process_set.engine()
+        if self._channel is None or engine is not self._engine:
+            self._open(engine)
+        channel = self._channel
+        assert channel is not None
+        apart = [(index, self._begin_apart(index)) for index in sorted(channel.apart)]
+        for index in self._place:
+            if index not in self._packed:
+                self._pack(index)
+        self._start_full()
+        progress().end()
+        self._settle(engine, channel)
+        for storage in self._buckets:
+            self._unpack(storage)
+        for index, (handle, context) in apart:
+            self._end_apart(index, handle, context)
+        self.restart()
+
+    def _open(self, engine: Engine) -> None:
+        """Collective. Agree with the other ranks on what is exchanged, once."""
+        options = self._options
+        everything = range(len(self.parameters))
+        apart = [i for i in everything if options.is_custom or self._is_sparse(i)]
+        numbers = {name: number for number, name in enumerate(self._names)}
+        groups = [[numbers[one] for one in group if one in numbers] for group in options.groups]
+        details = Details(
+            names=tuple(self._names),
+            options=options.described(),
+            groups=tuple(tuple(group) for group in groups),
+            apart=tuple(apart),
+            halved=options.compression is Compression.fp16,
+        )
+        self._generation += 1
+        description = Description(
+            f"open.{self._name}.{self._generation}",
+            "open",
+            dtype_names([parameter.detach() for parameter in self.parameters]),
+            shapes_of(self.parameters),
+            details=details,
+        )
+        pending = Pending(description)
+        engine.submit(pending, wake=False)
+        channel: Channel = engine.wait(pending)
+        self._engine, self._channel = engine, channel
+        self._buckets = [_Storage(bucket, self.parameters) for bucket in channel.buckets]
+        self._place = {i: one for one in self._buckets for i in one.bucket.indices}
+        self._packed = set()
+
+    def _is_sparse(self, index: int) -> bool:
+        gradient = self.parameters[index].grad
+        return gradient is not None and gradient.is_sparse and not self._options.sparse_as_dense
+
+    def _pack(self, index: int) -> None:
+        """Put a gradient in its bucket."""
+        parameter, storage = self.parameters[index], self._place[index]
+        view, gradient = storage.views[index], parameter.grad
+        if gradient is None:
+            view.zero_()
+        elif gradient is not view:
+            view.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
+        if parameter.device.type == "cpu":
+            parameter.grad = view
+        elif gradient is None or gradient.is_sparse:
+            parameter.grad = torch.zeros_like(parameter)
+        self._packed.add(index)
+        storage.missing -= 1
+
+    def _start_full(self) -> bool:
+        """Start the buckets that are full, in their order; whether there was one."""
+        assert self._channel is not None
+        before = len(self._requests)
+        for storage in self._buckets[before:]:
+            if storage.missing:
+                break
+            if not self._requests:
+                self._channel.steps += 1
+            if self._options.predivide != 1.0:
+                storage.flat.div_(self._options.predivide)
+            if storage.wire is not storage.flat:
+                storage.wire.copy_(storage.flat)
+            self._requests.append(self._channel.comm.iallreduce(storage.wire))
+        return len(self._requests) > before
+
+    def _settle(self, engine: Engine, channel: Channel) -> None:
+        """Wait for the sums; whoever waits for long tells the engine."""
+        patience = Patience(spins=_SPINS, longest=0.0002, yielding=True)
+        watched: Pending | None = None
+        deadline = 0.0 if engine.has_joined_ranks else time.perf_counter() + _PATIENCE
+        try:
+            for started in self._requests:
+                while not started.test():
+                    if watched is None and time.perf_counter() > deadline:
+                        watched = engine.watch(channel)
+                    if watched is not None and watched.done:
+                        raise HorovodInternalError(f"{self._name}: {watched.error}")
+                    engine.nudge()
+                    patience.rest()
+        finally:
+            if watched is not None:
+                engine.unwatch(channel)
+
+    def _unpack(self, storage: "_Storage") -> None:
+        if storage.wire is not storage.flat:
+            storage.flat.copy_(storage.wire)
+        if self._options.op is Average:
+            storage.flat.div_(self._options.process_set.size() / self._options.predivide)
+        for index, view in storage.views.items():
+            gradient = self.parameters[index].grad
+            if gradient is not view and gradient is not None:
+                gradient.copy_(view)
+
+    def _begin_apart(self, index: int) -> tuple[Any, Any]:
+        """Start the exchange of one gradient by its name."""
+        options, parameter = self._options, self.parameters[index]
+        name, gradient = f"{self._name}.{self._names[index]}", parameter.grad
+        if not options.is_custom:
+            sparse = _as_sparse(parameter, gradient)
+            return sparse_allreduce_async(sparse, name, options.op, options.process_set), None
+        if gradient is None:
+            gradient = torch.zeros_like(parameter)
+        dense = gradient.to_dense() if gradient.is_sparse else gradient
+        small, context = options.compression.compress(dense)
+        asked = request(
+            "allreduce",
+            [small],
+            name,
+            process_set=options.process_set,
+            op=options.op.value,
+            prescale=1.0 / options.predivide,
+            postscale=options.predivide if options.op is Average else 1.0,
+        )
+        return begin(asked), context
+
+    def _end_apart(self, index: int, handle: Any, context: Any) -> None:
+        result = synchronize(handle)
+        if self._options.is_custom:
+            result = self._options.compression.decompress(result, context)
+        self.parameters[index].grad = result
+
+
+@final
+class _Storage:
+    """A bucket's memory: where its gradients are, and what travels."""
+
+    def __init__(self, bucket: Bucket, parameters: Sequence[nn.Parameter]) -> None:
+        self.bucket = bucket
+        self.missing = len(bucket.indices)
+        self.flat = torch.zeros(sum(bucket.sizes), dtype=bucket.dtype)
+        same = bucket.wire is bucket.dtype
+        self.wire = self.flat if same else torch.zeros_like(self.flat, dtype=bucket.wire)
+        self.views: dict[int, Tensor] = {}
+        start = 0
+        for index, size in zip(bucket.indices, bucket.sizes, strict=True):
+            self.views[index] = _view(self.flat, parameters[index], start)
+            start += size
+
+
+def _view(flat: Tensor, parameter: nn.Parameter, start: int) -> Tensor:
+    """A piece that looks like the parameter, its memory format included."""
+    if parameter.dim() == 4 and parameter.is_contiguous(memory_format=torch.channels_last):
+        return flat.as_strided(parameter.shape, parameter.stride(), start)
+    return flat[start : start + parameter.numel()].view(parameter.shape)
+
+
+def _as_sparse(parameter: nn.Parameter, gradient: Tensor | None) -> Tensor:
+    """A gradient of a parameter whose gradients are sparse on some rank; none is empty."""
+    if gradient is None:
+        empty = parameter.detach().new_empty((0, *parameter.shape[1:]))
+        where = torch.empty((1, 0), dtype=torch.int64)
+        return torch.sparse_coo_tensor(where, empty, parameter.shape, check_invariants=False)
+    return gradient if gradient.is_sparse else gradient.to_sparse(1)

@@ -1,0 +1,118 @@
+"""Ranks that disagree: an error on each of them, which names them, and everything goes on."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+import phalanx.horovod.torch as hvd
+from phalanx.errors import UsageError
+
+pytestmark = pytest.mark.usefixtures("horovod")
+
+CASES: dict[str, tuple[Callable[[int], Any], str]] = {
+    "shape": (
+        lambda rank: hvd.allreduce(torch.ones(2 + rank), name="x"),
+        r"allreduce.x: rank 0 brought float32\[2\], rank 1 brought float32\[3\]",
+    ),
+    "dtype": (
+        lambda rank: hvd.allreduce(torch.ones(2, dtype=(torch.int32, torch.int64)[rank]), name="x"),
+        r"rank 0 brought int32\[2\], rank 1 brought int64\[2\]",
+    ),
+    "op": (
+        lambda rank: hvd.allreduce(torch.ones(2), op=(hvd.Sum, hvd.Max)[rank]),
+        r"allreduce.noname.1: rank 0 asked for Sum, rank 1 asked for Max",
+    ),
+    "scale": (
+        lambda rank: hvd.allreduce(torch.ones(2), prescale_factor=1.0 + rank),
+        "rank 0 scaled by 1 and 1, rank 1 scaled by 2 and 1",
+    ),
+    "root": (
+        lambda rank: hvd.broadcast(torch.ones(2), rank),
+        "rank 0 named root 0, rank 1 named root 1",
+    ),
+    "broadcast shape": (
+        lambda rank: hvd.broadcast(torch.ones(2 + rank), 0),
+        r"brought float32\[2\], rank 1 brought float32\[3\]",
+    ),
+    "row shape": (
+        lambda rank: hvd.allgather(torch.ones(1, 2 + rank)),
+        r"rank 0 brought float32\[rows, 2\], rank 1 brought float32\[rows, 3\]",
+    ),
+    "alltoall dtype": (
+        lambda rank: hvd.alltoall(torch.ones(2, dtype=(torch.int32, torch.int64)[rank])),
+        r"rank 0 brought int32\[rows\], rank 1 brought int64\[rows\]",
+    ),
+    "reducescatter shape": (
+        lambda rank: hvd.reducescatter(torch.ones(2 + rank)),
+        r"brought float32\[2\], rank 1 brought float32\[3\]",
+    ),
+    "group": (
+        lambda rank: hvd.grouped_allreduce([torch.ones(1)] * (1 + rank)),
+        r"float32\[1\], rank 1 brought float32\[1\], float32\[1\]",
+    ),
+    "begun": (
+        lambda rank: hvd.synchronize(hvd.allreduce_async(torch.ones(2 + rank), name="x")),
+        r"rank 1 brought float32\[3\]",
+    ),
+    "operation": (
+        lambda rank: (hvd.allreduce, hvd.allgather)[rank](torch.ones(2), name="x"),
+        "'x': rank 0 called allreduce, rank 1 called allgather",
+    ),
+}
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("case", CASES)
+def test_every_rank_raises_and_goes_on(case: str) -> None:
+    call, message = CASES[case]
+    with pytest.raises(hvd.HorovodInternalError, match=message):
+        call(hvd.rank())
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 2
+
+
+@pytest.mark.ranks(3)
+def test_ranks_that_agree_are_named_together() -> None:
+    with pytest.raises(hvd.HorovodInternalError, match=r"ranks 0, 2 brought float32\[1\], rank 1"):
+        hvd.allreduce(torch.ones(1 + hvd.rank() % 2), name="x")
+
+
+@pytest.mark.ranks(2)
+def test_a_name_twice() -> None:
+    if hvd.rank() == 0:
+        handle = hvd.allreduce_async(torch.ones(1), name="x")
+        with pytest.raises(ValueError, match=r"allreduce.x is under way already"):
+            hvd.allreduce_async(torch.ones(1), name="x")
+    hvd.barrier()
+    if hvd.rank() == 1:
+        handle = hvd.allreduce_async(torch.ones(1), name="x")
+    assert hvd.synchronize(handle).item() == 1
+
+
+@pytest.mark.ranks(1)
+def test_what_cannot_be_sent() -> None:
+    with pytest.raises(UsageError, match="sparse"):
+        hvd.allreduce(torch.eye(2).to_sparse())
+    with pytest.raises(UsageError, match="tensor is needed"):
+        hvd.allreduce([1.0])  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="op alone"):
+        hvd.allreduce(torch.ones(1), average=True, op=hvd.Sum)
+    with pytest.raises(UsageError, match=r"hvd\.Average"):
+        hvd.allreduce(torch.ones(1), op="sum")  # type: ignore[arg-type]
+
+
+def test_before_init() -> None:
+    hvd.shutdown()
+    with pytest.raises(ValueError, match="not been initialised"):
+        hvd.allreduce(torch.ones(1))
+    with pytest.raises(ValueError, match="not been initialised"):
+        hvd.rank()
+
+
+@pytest.mark.ranks(2)
+def test_shutdown_fails_what_others_wait_for() -> None:
+    if hvd.rank() == 1:
+        with pytest.raises(hvd.HorovodInternalError, match="rank 0 has called"):
+            hvd.allreduce(torch.ones(1), name="alone")
+    # The fixture shuts down, on rank 0 while rank 1 still waits.

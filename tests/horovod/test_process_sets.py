@@ -1,0 +1,84 @@
+"""Some of the ranks, by themselves; and who is who."""
+
+import pytest
+import torch
+
+import phalanx.horovod.torch as hvd
+from phalanx.errors import MismatchError, UsageError
+
+pytestmark = pytest.mark.usefixtures("horovod")
+
+
+@pytest.mark.ranks(3)
+def test_operations_of_a_process_set() -> None:
+    pair = hvd.add_process_set([2, 0])
+    rest = hvd.add_process_set(hvd.ProcessSet([1]))
+    mine = pair if hvd.rank() != 1 else rest
+    assert (pair.size(), pair.ranks, pair.included()) == (2, [0, 2], hvd.rank() != 1)
+    assert mine.rank() == hvd.rank() // 2
+    total = hvd.allreduce(torch.tensor([hvd.rank()]), op=hvd.Sum, process_set=mine)
+    assert total.tolist() == ([2] if mine is pair else [1])
+    if mine is pair:
+        assert hvd.broadcast(torch.tensor(hvd.rank()), 2, process_set=pair).item() == 2
+        assert hvd.allgather_object(hvd.rank(), process_set=pair) == [0, 2]
+    else:
+        with pytest.raises(UsageError, match="rank 1 is not in the process set"):
+            hvd.allreduce(torch.ones(1), process_set=pair)
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 3
+    assert hvd.remove_process_set(pair)
+    assert not hvd.remove_process_set(pair)
+    assert not hvd.remove_process_set(hvd.global_process_set)
+    with pytest.raises(UsageError, match="not known yet"):
+        pair.size()
+
+
+@pytest.mark.ranks(3)
+def test_an_optimizer_of_a_process_set() -> None:
+    pair = hvd.add_process_set([0, 1])
+    parameter = torch.nn.Parameter(torch.zeros(1))
+    plain = torch.optim.SGD([parameter], lr=1.0)
+    optimizer = hvd.DistributedOptimizer(plain, process_set=pair)
+    (parameter * (hvd.rank() + 1)).sum().backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    assert parameter.item() == (-3.0 if hvd.rank() == 2 else -1.5)
+
+
+@pytest.mark.ranks(2)
+def test_refusals() -> None:
+    with pytest.raises(UsageError, match="there is a process set of ranks"):
+        hvd.add_process_set([0, 1])
+    with pytest.raises(UsageError, match="from 0 to 1"):
+        hvd.add_process_set([5])
+    with pytest.raises(MismatchError, match=r"rank 1 gave \[1\], rank 0 \[0\]"):
+        hvd.add_process_set([hvd.rank()])
+
+
+@pytest.mark.ranks(1, 2, 4)
+def test_who_is_who() -> None:
+    assert hvd.is_initialized()
+    assert hvd.allgather(torch.tensor([hvd.rank()])).tolist() == list(range(hvd.size()))
+    assert (hvd.local_rank(), hvd.local_size()) == (hvd.rank(), hvd.size())
+    assert (hvd.cross_rank(), hvd.cross_size()) == (0, 1)
+    assert hvd.is_homogeneous()
+    assert hvd.mpi_built()
+    assert hvd.mpi_enabled()
+    assert not any([hvd.gloo_built(), hvd.gloo_enabled(), hvd.nccl_built(), hvd.cuda_built()])
+    assert not any([hvd.ddl_built(), hvd.ccl_built(), hvd.rocm_built()])
+    assert isinstance(hvd.mpi_threads_supported(), bool)
+
+
+@pytest.mark.ranks(2)
+def test_start_again() -> None:
+    hvd.shutdown()
+    assert not hvd.is_initialized()
+    hvd.init(process_sets=[[0], [1]])
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 2
+    hvd.shutdown()
+    hvd.init(comm=[0, 1])
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 2
+
+
+def test_a_single_process_needs_no_mpi() -> None:
+    assert (hvd.rank(), hvd.size(), hvd.mpi_enabled()) == (0, 1, False)
+    assert hvd.synchronize(hvd.allreduce_async(torch.ones(2))).tolist() == [1, 1]
+    assert hvd.join() == 0
