@@ -1,6 +1,7 @@
 """What all tests share."""
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Leave out what makes no sense: a communicator of one rank in a job of several."""
-    items[:] = [item for item in items if not _is_single_among_several(item)]
+    """Leave out what makes no sense, and what two ranks show as well as one or four."""
+    items[:] = [item for item in items if _makes_sense(item)]
 
 
-def _is_single_among_several(item: pytest.Item) -> bool:
+def _makes_sense(item: pytest.Item) -> bool:
     parameters = getattr(getattr(item, "callspec", None), "params", {})
-    return parameters.get("kind") == "single" and parameters.get("ranks", 1) > 1
+    kind, ranks = parameters.get("kind"), parameters.get("ranks", 1)
+    if kind == "single":
+        return bool(ranks == 1)
+    return kind not in ("distributed", "staged") or bool(ranks == 2)
 
 
-@pytest.fixture(params=["single", "mpi", "checked"])
+@pytest.fixture(params=["single", "mpi", "checked", "distributed", "staged"])
 def kind(request: pytest.FixtureRequest) -> str:
     """One of the communicators; tests are left out that have too many ranks for it."""
     return str(request.param)
@@ -41,7 +45,23 @@ def world(request: pytest.FixtureRequest, kind: str) -> Communicator:
         return SingleCommunicator()
     from tests.ranks import worker_of
 
-    return worker_of(request).open(checked=kind == "checked")
+    if kind == "distributed":
+        return _over_gloo()
+    comm = worker_of(request).open(checked=kind == "checked")
+    if kind == "staged":
+        from phalanx.comm.staged import StagedCommunicator
+
+        return StagedCommunicator(comm, everything=True)
+    return comm
+
+
+@cache
+def _over_gloo() -> Communicator:
+    """Collective. One for all tests of a job: its ranks take a while to find each other."""
+    from phalanx.comm.distributed import DistributedCommunicator
+    from phalanx.comm.mpi import open_world
+
+    return DistributedCommunicator(open_world(), torch.device("cpu"))
 
 
 @pytest.fixture(params=["torch", "numpy"])

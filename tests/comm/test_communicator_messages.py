@@ -11,7 +11,7 @@ from phalanx.errors import UsageError
 
 pytestmark = [
     pytest.mark.ranks(2, 3),
-    pytest.mark.parametrize("kind", ["mpi", "checked"], indirect=True),
+    pytest.mark.parametrize("kind", ["mpi", "checked", "distributed", "staged"], indirect=True),
 ]
 
 

@@ -88,6 +88,10 @@ class TestInPlace:
             mine.fill_(number)
             run()
             assert total.tolist() == [number * world.size] * 5
+        begin = world.prepare_start(Call("allgather", mine[:1], table := torch.zeros(world.size)))
+        for _ in range(2):
+            begin().wait()
+            assert table.tolist() == [3.0] * world.size
 
     @pytest.mark.parametrize("dtype", ["bool", "int64", "bfloat16", "float32"])
     def test_iallreduce(self, world: Communicator, dtype: str) -> None:

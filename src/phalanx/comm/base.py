@@ -116,6 +116,10 @@ class Communicator(ABC):
         """What runs a call as often as it is called: checked once, now, and the sooner done."""
         return partial(self.run, call)
 
+    def prepare_start(self, call: Call) -> Callable[[], Request]:
+        """The same for beginning a call; one must be over before the next begins."""
+        return partial(self.start, call)
+
     @abstractmethod
     def wait_any(self, requests: Sequence[Request]) -> int:
         """Wait until one of these requests, all of this communicator's, is done; its index.

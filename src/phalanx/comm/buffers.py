@@ -74,11 +74,11 @@ def plan(call: Call, rank: int, *, size: int) -> Plan:
 
 
 def as_tensor(buffer: object) -> torch.Tensor:
-    """The buffer's own memory as a tensor; refuses what MPI could not use in place."""
+    """The buffer's own memory as a tensor; refuses what could not be used in place."""
     if isinstance(buffer, torch.Tensor):
         tensor = buffer.detach()
-        if tensor.device.type != "cpu":
-            raise UsageError(f"a buffer on {tensor.device}; MPI takes CPU memory")
+        if tensor.is_meta:
+            raise UsageError("a buffer on meta, without data; it is to be CPU memory or a GPU's")
     elif isinstance(buffer, np.ndarray):
         tensor = _from_array(buffer)
     elif buffer is None:

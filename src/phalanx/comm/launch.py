@@ -26,9 +26,16 @@ _INSTALL = (
 )
 
 
-def launch(ranks: int, argv: list[str], *, bind: bool = True) -> int:
+def launch(
+    ranks: int,
+    argv: list[str],
+    *,
+    bind: bool = True,
+    hosts: str | None = None,
+    exports: Mapping[str, str] | None = None,
+) -> int:
     """Run `argv` on so many ranks; its exit code, or 128 + the signal that ended this launcher."""
-    command, environment = mpiexec_command(ranks, bind=bind)
+    command, environment = mpiexec_command(ranks, bind=bind, hosts=hosts, exports=exports)
     process = subprocess.Popen(
         [*command, *argv],
         env=environment,
@@ -49,28 +56,57 @@ def launch(ranks: int, argv: list[str], *, bind: bool = True) -> int:
     return code if code >= 0 else 128 - code
 
 
-def mpiexec_command(ranks: int, *, bind: bool = True) -> tuple[list[str], dict[str, str]]:
-    """The mpiexec call that starts so many ranks here, and the environment to call it in."""
+def mpiexec_command(
+    ranks: int,
+    *,
+    bind: bool = True,
+    hosts: str | None = None,
+    exports: Mapping[str, str] | None = None,
+) -> tuple[list[str], dict[str, str]]:
+    """The mpiexec call that starts so many ranks, and the environment to call it in.
+
+    They start here, or on `hosts` (`name:slots,name:slots`); `exports` are variables for them.
+    """
     if ranks < 1:
         raise UsageError(f"the number of ranks must be at least 1, not {ranks}")
     mpiexec = find_mpiexec()
-    environment = dict(os.environ)
+    environment = {**os.environ, **(exports or {})}
     environment["PHALANX_RANKS"] = str(ranks)
     environment["PHALANX_TERMINAL"] = str(int(sys.stdout.isatty()))
     environment["COLUMNS"] = str(shutil.get_terminal_size().columns)
     command = [str(mpiexec), "-n", str(ranks)]
     version = _open_mpi_version(mpiexec)
     if version is None:
-        return command, environment
+        return command + (["-hosts", hosts] if hosts else []), environment
     if os.geteuid() == 0:
         environment["OMPI_ALLOW_RUN_AS_ROOT"] = environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     slots, cores = _slots_and_cores(environment)
-    if ranks > cores:
+    wanted = ranks
+    if hosts is not None:
+        command += ["-host", hosts]
+        slots = wanted = max(slots_of_hosts(hosts).values())  # of one host, which is like this one
+    if wanted > cores:
         # Ranks that share a core must let each other run while they wait.
         environment["OMPI_MCA_mpi_yield_when_idle"] = "1"
-    for name in ("PHALANX_RANKS", "PHALANX_TERMINAL", "COLUMNS"):
+    for name in ("PHALANX_RANKS", "PHALANX_TERMINAL", "COLUMNS", *(exports or {})):
         command += ["-x", name]
-    return command + _mapping(version, ranks, slots=slots, cores=cores, bind=bind), environment
+    return command + _mapping(version, wanted, slots=slots, cores=cores, bind=bind), environment
+
+
+def available_slots() -> int:
+    """The ranks that can be started here, or in this Slurm allocation, without sharing cores."""
+    return _slots_and_cores(os.environ)[0]
+
+
+def slots_of_hosts(hosts: str) -> dict[str, int]:
+    """The ranks for each host of `name:slots,name:slots`; a name alone has one slot."""
+    slots: dict[str, int] = {}
+    for entry in hosts.split(","):
+        name, _, number = entry.strip().partition(":")
+        if not name or not (number or "1").isdecimal() or int(number or "1") < 1:
+            raise UsageError(f"'{entry}' is no host:slots, as in node1:4,node2:4")
+        slots[name] = slots.get(name, 0) + int(number or "1")
+    return slots
 
 
 def find_mpiexec() -> Path:
@@ -158,12 +194,14 @@ def _copy_errors(source: Iterable[bytes]) -> None:
 _RULE = re.compile(rb"(.*?)(-{60,}\s*)$", re.DOTALL)
 _OUR_END = ("MPI_ABORT was invoked", "prterun has exited due to", "mpiexec has exited due to")
 _KILLED = re.compile(r"process rank (\d+) .*?on node (\S+) exited on signal (\d+) \(([^)]*)\)")
+_EXITED = re.compile(r"exited with non-zero status.*Process name: \S*,(\d+)\] Exit code: (\d+)")
 
 
 def without_abort_banners(lines: Iterable[bytes]) -> Iterator[bytes]:
     """The lines, less Open MPI's ruled boxes that repeat what the failing rank said itself.
 
-    A rank that was killed could say nothing: of the box about it, one line is made.
+    A rank that was killed could say nothing, and one that exited perhaps did not: of the box about
+    it, one line is made.
     """
     box: list[bytes] = []
     for line in lines:
@@ -188,6 +226,10 @@ def _without_banner(box: list[bytes]) -> list[bytes]:
     killed = _KILLED.search(text)
     if killed:
         return [_death_of_a_rank(killed).encode()]
+    exited = _EXITED.search(text)
+    if exited:
+        rank, code = exited.groups()
+        return [f"rank {rank} exited with code {code}; the job has been stopped\n".encode()]
     return [] if any(end in text for end in _OUR_END) else box
 
 

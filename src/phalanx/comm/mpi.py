@@ -77,6 +77,11 @@ class MPICommunicator(Communicator):
 
         return run
 
+    def prepare_start(self, call: Call) -> Callable[[], Request]:
+        name, arguments = _translate(call, plan(call, self.rank, size=self.size), rank=self.rank)
+        method = getattr(self._mpi, f"I{name.lower()}")
+        return lambda: _MPIRequest(method(*arguments), call)
+
     def start(self, call: Call) -> Request:
         name, arguments = _translate(call, plan(call, self.rank, size=self.size), rank=self.rank)
         return _MPIRequest(getattr(self._mpi, f"I{name.lower()}")(*arguments), call)
@@ -198,6 +203,11 @@ def _whole(side: Side | None) -> list[Any] | None:
     if side is None:
         return None
     tensor = side.tensor
+    if not tensor.is_cpu:
+        raise UsageError(
+            f"{label(tensor)} on {tensor.device}: MPI takes CPU memory; "
+            "`phalanx.comm.on_device` makes a communicator for other devices"
+        )
     if tensor.numel() > _LARGEST:
         raise UsageError(f"{label(tensor)}: this MPI moves at most {_LARGEST} elements at a time")
     memory = MPI.buffer.fromaddress(tensor.data_ptr(), tensor.numel() * tensor.element_size())

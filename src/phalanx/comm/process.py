@@ -38,6 +38,11 @@ def keep_freed_memory() -> bool:
     return all([mallopt(number, value) == 1 for number, value in chosen]) and bool(chosen)
 
 
+def allocator_variables() -> dict[str, str]:
+    """The same for a process that is yet to start: what its environment should have."""
+    return {name: os.environ.get(name, str(value)) for name, _, value in _ALLOCATOR}
+
+
 def release_freed_memory() -> None:
     """Return to the kernel, once, what has been freed so far; for after a large move."""
     trim = getattr(_libc(), "malloc_trim", None)

@@ -46,7 +46,8 @@ class Batch:
     """A global batch, the same on every rank; samples are copied only when a part is taken.
 
     `draw` is what random transforms depend on. If there is a `following` batch, whoever takes a
-    part will want the same part of that one next, and it is fetched meanwhile.
+    part will want the same part of that one next, and it is fetched meanwhile. Samples are made in
+    CPU memory; those of a part then move to the `device`, if there is one.
     """
 
     source: Split
@@ -54,6 +55,7 @@ class Batch:
     dtype: torch.dtype = torch.float32
     draw: Draw | None = None
     following: "Batch | None" = None
+    device: torch.device | None = None
     _ahead: dict[tuple[int, int], Future[Tensor]] | None = field(default=None, init=False)
 
     @property
@@ -74,7 +76,7 @@ class Batch:
         )
         if self.following is not None:
             self.following._fetch_ahead(index, of)
-        return samples
+        return samples if self.device is None else samples.to(self.device)
 
     def whole(self) -> Samples:
         """All samples of the batch."""
@@ -100,6 +102,7 @@ def batches(
     seed: int,
     epoch: int,
     dtype: torch.dtype = torch.float32,
+    device: torch.device | None = None,
     shuffle: bool = True,
 ) -> Iterator[Batch]:
     """One epoch's global batches: every sample once, the last batch perhaps smaller."""
@@ -107,7 +110,7 @@ def batches(
     indices = order(len(split), seed=seed, epoch=epoch) if shuffle else torch.arange(len(split))
     draw = Draw(seed, epoch)
     pieces = (indices[number * batch_size :][:batch_size] for number in range(count))
-    one_by_one = (Batch(split, piece, dtype, draw) for piece in pieces)
+    one_by_one = (Batch(split, piece, dtype, draw, device=device) for piece in pieces)
     return one_by_one if split.source is None else _linked(one_by_one)
 
 

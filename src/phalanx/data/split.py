@@ -24,6 +24,10 @@ class Samples(NamedTuple):
     inputs: Tensor
     targets: Tensor
 
+    def to(self, device: torch.device) -> "Samples":
+        """The same samples on a device."""
+        return Samples(*(tensor.to(device, non_blocking=True) for tensor in self))
+
 
 @final
 class Split:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -52,6 +53,8 @@ class Task:
     accumulate: int = 1
     #: Compile forward and backward into one function, if that is faster.
     compile: bool = False
+    #: What forward passes compute in where torch.autocast deems that safe; weights stay as is.
+    autocast: torch.dtype | None = None
 
     def __post_init__(self) -> None:
         if self.shards is not None and self.shards < 1:
@@ -61,6 +64,8 @@ class Task:
                 "compiled code depends on the sizes that a rank has seen, and so do its last bits, "
                 "which fixed shards promise: leave out compile, or the shards"
             )
+        if self.autocast is not None and self.compile:
+            raise UsageError("autocast is not for compiled passes: leave out compile, or autocast")
         if self.accumulate < 1:
             raise UsageError(f"accumulate must be at least 1, not {self.accumulate}")
         if self.clip_norm is not None and not self.clip_norm > 0:

@@ -27,6 +27,13 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
     return torch.zeros(shape, dtype=dtype)
 
 
+def _zeros_beside(model: nn.Module) -> Allocate:
+    """The same where a model is: on a GPU, if its parameters are."""
+    first = next(model.parameters(), None)
+    device = None if first is None else first.device
+    return lambda shape, dtype: torch.zeros(shape, dtype=dtype, device=device)
+
+
 @dataclass(frozen=True)
 class Layout:
     """Where the parameters of one dtype lie in a flat tensor."""
@@ -131,7 +138,7 @@ class FlatParameters:
         allocate_rows: Allocate | None = None,
     ) -> None:
         self.frozen = [one for one in model.parameters() if not one.requires_grad]
-        allocate = allocate or zeros
+        allocate = allocate or _zeros_beside(model)
         allocate_rows = allocate_rows or allocate
         self.blocks = [
             Block(layout, rows, allocate=allocate, allocate_rows=allocate_rows)
@@ -181,7 +188,7 @@ def _views(flat: Tensor, layout: Layout) -> tuple[Tensor, ...]:
     """Tensors of the parameters' shapes and strides over a flat one, each with its own version."""
     views = []
     for start, parameter in zip(layout.starts, layout.parameters, strict=True):
-        view = torch.empty(0, dtype=layout.dtype)
+        view = torch.empty(0, dtype=layout.dtype, device=flat.device)
         offset = flat.storage_offset() + start
         view.set_(flat.untyped_storage(), offset, parameter.shape, _dense_strides(parameter))
         views.append(view)

@@ -8,6 +8,7 @@ it does not help. So both are timed on the first samples, and the faster one is 
 import logging
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ log = logging.getLogger("phalanx.compile")
 Pass = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
 
 _TRIALS = 20
+_AS_IS = nullcontext()
 
 
 def make_pass(task: Task) -> Pass:
@@ -37,7 +39,7 @@ class EagerPass:
         self._task = task
 
     def __call__(self, inputs: Tensor, targets: Tensor, share: float) -> tuple[Tensor, Tensor]:
-        with phase("forward"):
+        with phase("forward"), self._precision(inputs.device.type):
             outputs = self._task.model(inputs)
             loss: Tensor = self._task.loss.function(outputs, targets)
         with phase("backward"):
@@ -45,6 +47,11 @@ class EagerPass:
             start = None if share == 1.0 else loss.new_tensor(share)
             loss.backward(start)  # type: ignore[no-untyped-call]
         return loss, outputs.detach()
+
+    def _precision(self, device: str) -> AbstractContextManager[None]:
+        if self._task.autocast is None:
+            return _AS_IS
+        return torch.autocast(device, dtype=self._task.autocast)
 
 
 class CompiledPass:

@@ -6,8 +6,11 @@ _MASK = (1 << 64) - 1
 
 
 def seed_part(seed: int, step: int, part: int) -> None:
-    """Set torch's generator for one part of one step."""
-    torch.default_generator.manual_seed(mix(seed, step, part))
+    """Set torch's generators, the CPU's and the GPU's in use, for one part of one step."""
+    number = mix(seed, step, part)
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
+        torch.cuda.manual_seed(number)
 
 
 def mix(*numbers: int) -> int:

@@ -32,6 +32,8 @@ class Entry:
     splits_model: bool = False
     #: Whether weights with fixed shards are the same on any number of ranks.
     keeps_shards: bool = True
+    #: Whether it trains models on GPUs.
+    on_gpus: bool = False
     #: Fields of the strategy that a user may set.
     options: tuple[str, ...] = ()
 
@@ -45,6 +47,7 @@ _ENTRIES = (
         also_called="sequential",
         when="as long as one process is fast enough, and to compare all others with",
         most_ranks=1,
+        on_gpus=True,
     ),
     Entry(
         name="allreduce",
@@ -53,6 +56,7 @@ _ENTRIES = (
         moves="the flat gradient, once a step, between all ranks",
         also_called="collective, mirrored, Horovod, DDP",
         when="for optimizers that central refuses, and over slow networks with --overlap",
+        on_gpus=True,
         options=("algorithm", "overlap", "compress"),
     ),
     Entry(
@@ -103,6 +107,7 @@ _ENTRIES = (
         also_called="local SGD, weight averaging, federated averaging",
         when="slow networks, if fewer exchanges are worth other results than those of one rank",
         keeps_shards=False,
+        on_gpus=True,
         options=("every", "outer_momentum"),
     ),
     Entry(
@@ -131,17 +136,23 @@ STRATEGIES = {entry.name: entry for entry in _ENTRIES}
 SPLIT_MODELS = tuple(entry.name for entry in _ENTRIES if entry.splits_model)
 #: Those that take fixed shards.
 SHARDED = tuple(entry.name for entry in _ENTRIES if entry.keeps_shards)
+#: Those that train models on GPUs.
+ON_GPUS = tuple(entry.name for entry in _ENTRIES if entry.on_gpus)
+#: Options that are for gradients in CPU memory.
+_ON_CPUS_ALONE = frozenset({"algorithm", "compress"})
 #: Every option that some strategy has.
 OPTIONS = tuple(dict.fromkeys(option for entry in _ENTRIES for option in entry.options))
 
 
-def default_strategy(ranks: int, options: Iterable[str] = ()) -> str:
+def default_strategy(ranks: int, options: Iterable[str] = (), *, gpus: bool = False) -> str:
     """What trains when the user names no strategy: with options, one that has them."""
     if wanted := set(options):
         for entry in _ENTRIES:
             if wanted <= set(entry.options):
                 return entry.name
-    return "single" if ranks == 1 else "central"
+    if ranks == 1:
+        return "single"
+    return "allreduce" if gpus else "central"
 
 
 def check(name: str, ranks: int, *, options: Iterable[str] = ()) -> None:
@@ -170,6 +181,24 @@ def make(name: str, options: Mapping[str, Any] | None = None) -> "Strategy":
     module, _, attribute = STRATEGIES[name].target.partition(":")
     strategy: Strategy = getattr(import_module(module), attribute)(**(options or {}))
     return strategy
+
+
+def gpu_obstacle(name: str, options: Iterable[str] = ()) -> str | None:
+    """Why a strategy with these options does not train on GPUs; None if it does, or might."""
+    if name in STRATEGIES and name not in ON_GPUS:
+        return (
+            f"strategy '{name}' trains in CPU memory alone: on GPUs take one of: "
+            f"{', '.join(ON_GPUS)}"
+        )
+    if wrong := sorted(_ON_CPUS_ALONE & set(options)):
+        return f"'{wrong[0]}' is for gradients in CPU memory: leave it out on GPUs"
+    return None
+
+
+def name_of(strategy: "Strategy") -> str:
+    """What a strategy is called; one of a user's own is named by its class."""
+    target = f"{type(strategy).__module__}:{type(strategy).__qualname__}"
+    return next((entry.name for entry in _ENTRIES if entry.target == target), target)
 
 
 def workers(name: str, ranks: int, options: Mapping[str, Any]) -> int:
