@@ -4,9 +4,14 @@ from typing import Annotated
 
 import typer
 
+from phalanx.cli.compare import compare
 from phalanx.cli.evaluate import evaluate
-from phalanx.cli.listings import datasets, models, strategies
+from phalanx.cli.export import export
+from phalanx.cli.listings import datasets, models
 from phalanx.cli.predict import predict
+from phalanx.cli.pydtnn import pydtnn
+from phalanx.cli.run import run
+from phalanx.cli.strategies import strategies
 from phalanx.cli.train import train
 
 app = typer.Typer(
@@ -17,8 +22,14 @@ app = typer.Typer(
     rich_markup_mode="markdown",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (train, evaluate, predict, datasets, models, strategies):
+for command in (train, evaluate, predict, export, compare, datasets, models, strategies):
     app.command(no_args_is_help=False)(command)
+
+# What follows the program's name is the program's, whatever it looks like.
+app.command(context_settings={"allow_interspersed_args": False})(run)
+
+# Another program's options: none of them is known here, all are passed on.
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(pydtnn)
 
 
 def _print_version(wanted: bool) -> None:

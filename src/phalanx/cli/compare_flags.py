@@ -15,6 +15,7 @@ from phalanx.cli.flags import with_settings
 from phalanx.errors import UsageError
 from phalanx.observe.planned import CPU
 from phalanx.strategies.registry import STRATEGIES
+from phalanx.train.optimizer_table import OPTIMIZERS
 from phalanx.train.settings import Settings
 
 _ALL = "all"
@@ -50,6 +51,9 @@ _OWN: dict[str, Any] = {
         "A name from `phalanx models`, or FILE.py:FUNCTION, or MODULE:FUNCTION "
         "[default: simplecnn for images, mlp for other data]",
         "Model",
+    ),
+    "optimizer": _option(
+        str, "TEXT", f"The optimizer. One of: {', '.join(OPTIMIZERS)}. [default: adam]", "Training"
     ),
     "output": _option(
         Path, "PATH", "A new or empty folder to keep the runs in [default: not kept]", "Output"
@@ -128,8 +132,14 @@ def _settings(given: dict[str, Any]) -> Settings:
     """The settings that flags and a config file give, as `phalanx train` reads them."""
     found: list[Settings] = []
     with_settings(found.append)(**given)
-    settings, config = found[0], given["config"]
-    if given["model"] is not None or (config is not None and "model" in _keys(config)):
+    settings = found[0]
+    said = {name for name, value in given.items() if value is not None}
+    if given["config"] is not None:
+        said |= _keys(given["config"])
+    # A few epochs of plain SGD on a small set would compare networks that have learned nothing.
+    if said.isdisjoint(("optimizer", "learning_rate", "momentum", "optimizer_options")):
+        settings = dataclasses.replace(settings, optimizer="adam")
+    if "model" in said:
         return settings
     shapes = {entry.name: entry.input_shape for entry in data.describe()}
     image = len(shapes.get(settings.dataset, ())) == 3
@@ -139,4 +149,4 @@ def _settings(given: dict[str, Any]) -> Settings:
 
 
 def _keys(config: Path) -> set[str]:
-    return set(tomllib.loads(config.read_text(encoding="utf-8")))
+    return {key.replace("-", "_") for key in tomllib.loads(config.read_text(encoding="utf-8"))}

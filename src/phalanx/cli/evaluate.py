@@ -1,21 +1,21 @@
-"""`phalanx evaluate RUN`: the test metrics of a trained model."""
+"""`phalanx evaluate`: the metrics of a trained model, from its run or from a file of weights."""
 
-from phalanx.cli.run_options import DataDir, Ranks, Run, Threads, settings_on_ranks
+from phalanx.cli.evaluate_flags import with_run_or_weights
+from phalanx.train.settings import Settings
 
 
-def evaluate(run: Run, data_dir: DataDir = None, ranks: Ranks = None, threads: Threads = 1) -> None:
-    """Evaluate a trained model on its test samples.
+@with_run_or_weights
+def evaluate(settings: Settings) -> None:
+    """Evaluate a trained model on test samples.
 
-    `phalanx evaluate runs/digits-mlp-1 --ranks 2`
+    * `phalanx evaluate runs/digits-mlp-1 --ranks 2` evaluates a run, with the settings it had.
+    * `phalanx evaluate --weights FILE --model mlp --hidden 25 --dataset mat --data-dir FILE.mat`
+      evaluates weights from elsewhere: on the data's test part, or on all of it if it has none.
     """
-    settings = settings_on_ranks(run, data_dir=data_dir, ranks=ranks, threads=threads)
-
     from phalanx.train import inference
     from phalanx.train.session import Session
-    from phalanx.train.weights import load_weights
 
-    session = Session(settings, threads=threads)
-    load_weights(session.model, run / "model.safetensors")
+    session = Session(settings, threads=settings.threads)
     metrics = inference.evaluate(
         session.comm,
         session.model,
@@ -26,5 +26,5 @@ def evaluate(run: Run, data_dir: DataDir = None, ranks: Ranks = None, threads: T
     if session.is_first:
         print(
             f"{settings.dataset}: {metrics.count:,} test samples  "
-            f"loss {metrics.loss:.4f}  accuracy {metrics.accuracy:.2%}"
+            f"loss {metrics.loss:.6f}  accuracy {metrics.accuracy:.2%}"
         )

@@ -10,7 +10,7 @@ from phalanx.cli.start import launched, rank_count
 from phalanx.errors import UsageError
 from phalanx.train.checks import check_settings
 from phalanx.train.runs import read_run_settings
-from phalanx.train.settings import Settings
+from phalanx.train.settings import Settings, defaults
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished training.")]
 DataDir = Annotated[
@@ -31,23 +31,21 @@ def settings_on_ranks(
     run: Path, *, data_dir: Path | None, ranks: int | None, threads: int
 ) -> Settings:
     """The run's settings, in a process that is one of the ranks asked for."""
+    # What it was trained from need not be there any more.
+    settings = dataclasses.replace(read_run_settings(run), weights=None)
+    if data_dir is not None:
+        settings = dataclasses.replace(settings, data_dir=data_dir)
+    return start_ranks(settings, ranks=ranks, threads=threads)
+
+
+def start_ranks(settings: Settings, *, ranks: int | None, threads: int) -> Settings:
+    """The settings for using a model, not training it, in a process that is one of the ranks."""
     count = rank_count(ranks)
     if count < 1 or threads < 1:
         raise UsageError("--ranks and --threads must be at least 1")
-    settings = dataclasses.replace(
-        read_run_settings(run),
-        # How it was trained in parallel does not bind how it is used.
-        strategy=None,
-        shards=None,
-        algorithm=None,
-        overlap=False,
-        compress=None,
-        ranks=count,
-        threads=threads,
-        output=None,
-    )
-    if data_dir is not None:
-        settings = dataclasses.replace(settings, data_dir=data_dir)
+    # How it was trained in parallel does not bind how it is used.
+    here = defaults("Parallelism") | {"ranks": count, "threads": threads, "output": None}
+    settings = dataclasses.replace(settings, **here)
     check_settings(settings, count)
     launched(count, bind=settings.bind)
     return settings

@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from phalanx.errors import RunError
+from phalanx.train.thetas import load_thetas
 
 
 def weights_digest(model: nn.Module) -> str:
@@ -34,7 +35,13 @@ def save_weights(model: nn.Module, path: Path) -> None:
 
 
 def load_weights(model: nn.Module, path: Path) -> None:
-    """Read the weights of such a file into the model; every name and shape must fit."""
+    """Read the weights of a file into the model; every name and shape must fit.
+
+    The file is what `save_weights` wrote, or a .mat with a matrix a linear layer.
+    """
+    if path.suffix.lower() == ".mat":
+        load_thetas(model, path)
+        return
     try:
         state: dict[str, Tensor] = load_file(path)
     except FileNotFoundError as error:

@@ -1,0 +1,118 @@
+"""A 400-25-10 sigmoid network by full-batch descent, on one rank and on two.
+
+    python -m examples.digits_mat.run --data ex4data1.mat --weights ex4weights.mat
+    python -m examples.digits_mat.run --fashion FOLDER
+
+Without --data, the digits are those that ship with Phalanx, enlarged to 20×20 pixels. With
+--fashion, the same network learns Fashion-MNIST, its images averaged down to 20×20 pixels.
+"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+from examples.commands import Training, show, train
+from examples.digits_mat.data import write_digits
+
+NETWORK = (
+    *("--model", "mlp", "--hidden", "25", "--activation", "sigmoid"),
+    *("--loss", "binary-cross-entropy"),
+)
+DESCENT = ("--batch-size", "full", "--learning-rate", "0.1", "--init", "uniform:0.12", "--profile")
+#: Sequential, and two ways to share the samples of every iteration.
+RANKS = {"single": 1, "allreduce": 2, "central": 2}
+
+
+def main() -> None:
+    arguments = parse_arguments()
+    output: Path = arguments.output
+    output.mkdir(parents=True, exist_ok=True)
+    if arguments.fashion is not None:
+        samples = ["--dataset", "fashion-mnist", "--data-dir", arguments.fashion]
+        samples += ["--pool", "20x20"]
+    else:
+        samples = ["--dataset", "mat", "--data-dir", mat_file(arguments), "--test-split", "0"]
+    flags: list[object] = [*samples, *NETWORK, *DESCENT, "--epochs", arguments.iterations]
+    if arguments.weights is not None:
+        evaluate([*samples, *NETWORK, "--weights", arguments.weights])
+        flags += ["--weights", arguments.weights]
+    runs = {}
+    for strategy in arguments.strategies:
+        more: list[object] = ["--strategy", strategy, "--ranks", RANKS[strategy]]
+        runs[strategy] = train([*flags, *more], output=output / strategy)
+    show_costs(runs)
+    show_phases(runs)
+    conclude(runs)
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--data", type=Path, help="a .mat with X and y")
+    parser.add_argument("--weights", type=Path, help="a .mat with Theta1 and Theta2 to start from")
+    parser.add_argument("--fashion", type=Path, help="the folder of Fashion-MNIST")
+    parser.add_argument("--iterations", type=int, default=60)
+    parser.add_argument("--strategies", nargs="+", choices=tuple(RANKS), default=tuple(RANKS))
+    parser.add_argument("--output", type=Path, default=Path("digits-example"), help="a new folder")
+    return parser.parse_args()
+
+
+def mat_file(arguments: argparse.Namespace) -> Path:
+    """The file that was named, or one with the embedded digits."""
+    if arguments.data is not None:
+        return Path(arguments.data)
+    path: Path = arguments.output / "digits.mat"
+    write_digits(path)
+    return path
+
+
+def evaluate(flags: list[object]) -> None:
+    """Cost and accuracy of the weights as they are."""
+    command = [sys.executable, "-m", "phalanx", "evaluate", *map(str, flags)]
+    subprocess.run(command, check=True)
+
+
+def show_costs(runs: dict[str, Training]) -> None:
+    """The cost of every iteration: that of all samples, with the weights before the step."""
+    costs = zip(*(run.history["loss"] for run in runs.values()), strict=True)
+    rows = [(str(number), *map("{:.6f}".format, row)) for number, row in enumerate(costs, start=1)]
+    show("Cost", ("iteration", *runs), rows)
+
+
+def show_phases(runs: dict[str, Training]) -> None:
+    """Where the time of an iteration went, on average over iterations and ranks."""
+    found = {name: phases(run) for name, run in runs.items()}
+    names = dict.fromkeys(name for one in found.values() for name in one)
+    rows = [(name, *(f"{one.get(name, 0):.2f} ms" for one in found.values())) for name in names]
+    show("Phases of an iteration", ("phase", *runs), rows)
+
+
+def phases(run: Training) -> dict[str, float]:
+    """Milliseconds of each phase that belongs to the iterations, not to what is around them."""
+    around = ("prepare", "load", "broadcast", "evaluate", "other")
+    iterations = len(run.history["loss"])
+    return {
+        name: 1000 * sum(seconds) / len(seconds) / iterations
+        for name, seconds in run.result["phases"]["seconds"].items()
+        if name not in around
+    }
+
+
+def conclude(runs: dict[str, Training]) -> None:
+    rows = [
+        (
+            name,
+            str(run.result["ranks"]),
+            f"{run.history['loss'][-1]:.6f}",
+            f"{run.history['accuracy'][-1]:.2%}",
+            f"{run.accuracy:.2%}",
+            f"{run.seconds:.2f} s",
+        )
+        for name, run in runs.items()
+    ]
+    columns = ("strategy", "ranks", "last cost", "training accuracy", "test accuracy", "time")
+    show("400-25-10", columns, rows)
+
+
+if __name__ == "__main__":
+    main()

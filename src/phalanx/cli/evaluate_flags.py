@@ -1,0 +1,97 @@
+"""The flags of `phalanx evaluate`: a run, or those of `phalanx train` that say what a model is."""
+
+import dataclasses
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from phalanx import data
+from phalanx.cli.flags import with_settings
+from phalanx.cli.run_options import Threads, settings_on_ranks, start_ranks
+from phalanx.errors import UsageError
+from phalanx.train.settings import Settings
+
+_Run = Annotated[
+    Path | None,
+    typer.Argument(metavar="RUN", help="The folder of a finished training.", show_default=False),
+]
+#: What may be said about a run, which has settings of its own.
+_OF_A_RUN = ("data_dir", "ranks", "threads")
+#: The settings that matter besides those of the data and the model.
+_MORE = ("config", "loss", "reduction", "dtype", "seed", "ranks", "threads")
+
+
+#: Of the data's and the model's, those that only a training needs.
+_LEFT_OUT = ("validation_split", "test_as_validation", "flip", "crop", "init")
+
+
+def with_run_or_weights(command: Callable[[Settings], None]) -> Callable[..., None]:
+    """A command that gets settings with weights, in a process that is one of the ranks."""
+
+    def run(**given: Any) -> None:
+        folder: Path | None = given.pop("run")
+        command(_of_weights(given) if folder is None else _of_run(folder, given))
+
+    parameters = [_parameter("run", _Run)]
+    shown = inspect.signature(with_settings(lambda settings: None)).parameters
+    for name, one in shown.items():
+        if name == "threads":
+            parameters.append(_parameter(name, Threads, default=1))
+        elif name in _names():
+            parameters.append(one)
+    run.__name__ = command.__name__
+    run.__doc__ = command.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+def _names() -> tuple[str, ...]:
+    fields = dataclasses.fields(Settings)
+    groups = [one.name for one in fields if one.metadata["group"] in ("Data", "Model")]
+    return (*(name for name in groups if name not in _LEFT_OUT), *_MORE)
+
+
+def _parameter(name: str, annotation: Any, *, default: Any = None) -> inspect.Parameter:
+    kind = inspect.Parameter.KEYWORD_ONLY
+    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+
+
+def _of_run(folder: Path, given: dict[str, Any]) -> Settings:
+    flags = [name for name, value in given.items() if value is not None and name not in _OF_A_RUN]
+    if flags:
+        shown = ", ".join("--" + name.replace("_", "-") for name in flags)
+        raise UsageError(f"a run has settings of its own: leave out {shown}, or the run")
+    settings = settings_on_ranks(folder, **{name: given[name] for name in _OF_A_RUN})
+    return dataclasses.replace(settings, weights=folder / "model.safetensors")
+
+
+def _of_weights(given: dict[str, Any]) -> Settings:
+    found: list[Settings] = []
+    with_settings(found.append)(**given)
+    settings = found[0]
+    if settings.weights is None:
+        raise UsageError(
+            "evaluate what? Name the folder of a run, or --weights FILE with the --model and the "
+            "--dataset that it is for"
+        )
+    if settings.test_split is None:
+        settings = _without_split(settings)
+    # How a config file has its model trained does not bind how it is used.
+    return start_ranks(settings, ranks=settings.ranks, threads=given["threads"])
+
+
+def _without_split(settings: Settings) -> Settings:
+    """No samples need to be held out: nothing is trained on the others."""
+    entries = {entry.name: entry for entry in data.describe()}
+    if settings.dataset not in entries or "test_split" not in entries[settings.dataset].options:
+        return settings
+    whole = dataclasses.replace(settings, test_split=0.0)
+    try:
+        data.check(whole.dataset, whole.data_dir, options=whole.data_options)
+    except UsageError:  # there is a test part; what else is wrong comes up without a split, too
+        return settings
+    return whole

@@ -1,0 +1,1 @@
+"""Other programs' command lines and configuration files, translated into settings of Phalanx."""

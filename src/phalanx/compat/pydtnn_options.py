@@ -1,0 +1,136 @@
+"""PyDTNN's command line: its options by name, and the values that a user gave them.
+
+Names may have hyphens for underscores. A value follows as `--name=value` or as the next word; a
+switch may stand alone. Nothing here imports torch.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from phalanx.errors import UsageError
+from phalanx.spelling import unknown
+
+Value: TypeAlias = str | int | float | bool
+
+#: Options that have a meaning here, and how their values are read.
+OPTIONS: Mapping[str, type[str] | type[int] | type[float] | type[bool]] = {
+    "model": str,
+    "dataset": str,
+    "dataset_train_path": str,
+    "dataset_test_path": str,
+    "test_as_validation": bool,
+    "batch_size": int,
+    "global_batch_size": int,
+    "validation_split": float,
+    "steps_per_epoch": int,
+    "num_epochs": int,
+    "evaluate": bool,
+    "optimizer": str,
+    "learning_rate": float,
+    "learning_rate_scaling": bool,
+    "decay_rate": float,
+    "rho": float,
+    "beta1": float,
+    "beta2": float,
+    "epsilon": float,
+    "momentum": float,
+    "nesterov": bool,
+    "loss_func": str,
+    "metrics": str,
+    "flip_images": bool,
+    "lr_schedulers": str,
+    "warm_up_epochs": int,
+    "early_stopping_patience": int,
+    "reduce_lr_on_plateau_factor": float,
+    "reduce_lr_on_plateau_patience": int,
+    "reduce_lr_every_nepochs_factor": float,
+    "reduce_lr_every_nepochs_nepochs": int,
+    "parallel": str,
+    "blocking_mpi": bool,
+    "non_blocking_mpi": bool,
+    "tracing": bool,
+    "profile": bool,
+    "enable_gpu": bool,
+    "dtype": str,
+}
+
+#: Options that change nothing here: how PyDTNN computes, and refinements of what is refused.
+_UNUSED = (
+    *("enable_best_of", "enable_memory_cache", "enable_conv_i2c", "enable_conv_gemm"),
+    *("enable_conv_winograd", "enable_conv_direct", "enable_fused_bn_relu"),
+    *("enable_fused_conv_relu", "enable_fused_conv_bn", "enable_fused_conv_bn_relu"),
+    *("enable_gpudirect", "enable_nccl", "enable_cudnn_auto_conv_alg", "enable_cudnn"),
+    *("shared_storage", "mpi_processes", "threads_per_process", "gpus_per_node"),
+    *("cpu_speed", "memory_bw", "network_bw", "network_lat", "network_alg", "tensor_format"),
+    *("conv_direct_method", "conv_direct_methods_for_best_of", "tracer_output"),
+    *("tracer_pmlib_server", "tracer_pmlib_port", "tracer_pmlib_device"),
+    *("reduce_lr_on_plateau_min_lr", "reduce_lr_every_nepochs_min_lr"),
+    *("early_stopping_metric", "reduce_lr_on_plateau_metric", "model_checkpoint_metric"),
+    *("model_checkpoint_save_freq", "flip_images_prob", "crop_images_size", "crop_images_prob"),
+    *("stop_at_loss_metric", "stop_at_loss_threshold", "history_file"),
+)
+
+#: Options that ask for something else than they can get here, and the way out.
+REFUSED: Mapping[str, str] = {
+    "use_synthetic_data": "use `phalanx train --dataset synthetic`",
+    "crop_images": "use `phalanx train --crop N`, which moves images by up to N pixels",
+    "weights_and_bias_filename": "use `phalanx train --weights FILE` with a model.safetensors",
+    "evaluate_only": "use `phalanx evaluate RUN`",
+}
+
+_SWITCH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+_DESCRIBED = {str: "a word", int: "a whole number", float: "a number", bool: "True or False"}
+
+
+def parse(words: Sequence[str]) -> tuple[dict[str, Value], list[str]]:
+    """The values that were given, and the options that change nothing here."""
+    given: dict[str, Value] = {}
+    ignored: list[str] = []
+    at = 0
+    while at < len(words):
+        name, value = _name(words[at])
+        at += 1
+        follows = words[at] if at < len(words) and not words[at].startswith("--") else None
+        is_switch = OPTIONS.get(name) is bool or name in REFUSED
+        if value is None and follows is not None and (not is_switch or follows.lower() in _SWITCH):
+            value = follows
+            at += 1
+        if name in _UNUSED:
+            ignored.append(name)
+        elif name in REFUSED:
+            _refuse(name, value)
+        else:
+            given[name] = _value(name, value)
+    return given, ignored
+
+
+def _name(word: str) -> tuple[str, str | None]:
+    """An option without its hyphens, and the value behind its equals sign."""
+    if not word.startswith("--"):
+        raise UsageError(f"'{word}' is no option of PyDTNN: those begin with --")
+    flag, equals, value = word[2:].partition("=")
+    name = flag.replace("-", "_")
+    if name not in (*OPTIONS, *REFUSED, *_UNUSED):
+        raise unknown("option of PyDTNN", name, known=(*OPTIONS, *REFUSED))
+    return name, value if equals else None
+
+
+def _refuse(name: str, value: str | None) -> None:
+    if value is None or _SWITCH.get(value.lower(), True):
+        raise UsageError(f"--{name} has no equivalent here: {REFUSED[name]}")
+
+
+def _value(name: str, text: str | None) -> Value:
+    kind = OPTIONS[name]
+    if kind is bool and text is None:
+        return True
+    if text is None:
+        raise UsageError(f"--{name} needs {_DESCRIBED[kind]} behind it")
+    try:
+        found: Value = _SWITCH[text.lower()] if kind is bool else kind(text)
+    except (KeyError, ValueError):
+        found = math.nan
+    if isinstance(found, float) and not math.isfinite(found):
+        raise UsageError(f"--{name} takes {_DESCRIBED[kind]}, not '{text}'")
+    return found

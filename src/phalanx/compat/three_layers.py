@@ -1,0 +1,133 @@
+"""The configuration of a three-layer network, such as .irisenv or .imgenv, as settings.
+
+    inputdataDims=4         # the values of a sample
+    inputLayerNeurons=8     # the first layer, which reads the sample
+    hiddenLayerNeurons=8    # the second layer
+    outputLayerNeurons=3    # the third layer, an output a class
+    labelOnehotDims=3       # the classes
+    numEpochs=50
+    learningRate=0.1
+    batchSize=10            # samples a step and rank
+    parallelism=4           # ranks
+
+All three layers are sigmoid, and what one hands to the next is standardised. The loss is the
+squared error, summed over outputs, samples and ranks: the program that these files come from adds
+up the changes of its workers. Nothing here imports torch.
+"""
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from phalanx import data
+from phalanx.compat.key_values import Kinds, is_recognised, parse
+from phalanx.errors import UsageError
+
+_KINDS: Kinds = {
+    "inputdataDims": int,
+    "inputLayerNeurons": int,
+    "hiddenLayerNeurons": int,
+    "outputLayerNeurons": int,
+    "labelOnehotDims": int,
+    "numEpochs": int,
+    "learningRate": float,
+    "batchSize": int,
+    "parallelism": int,
+}
+
+
+def read_three_layers(
+    path: Path, flags: Mapping[str, Any], *, launched: bool
+) -> dict[str, Any] | None:
+    """The settings that such a file stands for; None if the file is of another kind.
+
+    `flags` are settings that were given besides, and win: what would contradict them is left out.
+    So are the ranks if they are `launched` already.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None  # whoever reads it as another kind says what is wrong
+    if not is_recognised(text, _KINDS):
+        return None
+    values = parse(text, _KINDS, source=str(path))
+    outputs, classes = values["outputLayerNeurons"], values["labelOnehotDims"]
+    if outputs != classes:
+        raise UsageError(
+            f"{path}: outputLayerNeurons={outputs} and labelOnehotDims={classes} must be the same, "
+            "an output a class"
+        )
+    settings = _training(values) | _network(values, flags) | _data(values, flags, source=path)
+    if flags.get("batch_size") is None:
+        settings["batch_size_per_rank"] = values["batchSize"]
+    if not launched and flags.get("strategy") != "single":
+        settings["ranks"] = values["parallelism"]
+    return settings
+
+
+def _training(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "epochs": values["numEpochs"],
+        "learning_rate": values["learningRate"],
+        "loss": "squared-error",
+        "reduction": "sum",
+    }
+
+
+def _network(values: Mapping[str, Any], flags: Mapping[str, Any]) -> dict[str, Any]:
+    if flags.get("model") not in (None, "mlp"):
+        return {}
+    return {
+        "model": "mlp",
+        "hidden": (values["inputLayerNeurons"], values["hiddenLayerNeurons"]),
+        "activation": "sigmoid",
+        "output_activation": "sigmoid",
+        "standardise": True,
+    }
+
+
+def _data(values: Mapping[str, Any], flags: Mapping[str, Any], *, source: Path) -> dict[str, Any]:
+    """The data set, if an embedded one has the file's sizes; the size of images, if they are."""
+    name = flags.get("dataset")
+    if name is None:
+        return {"dataset": _embedded(values, source=source)}
+    if flags.get("resize") is not None or flags.get("pool") is not None:
+        return {}
+    if name == "images":
+        side = math.isqrt(values["inputdataDims"] // 3)
+        if 3 * side * side == values["inputdataDims"]:
+            return {"resize": f"{side}x{side}"}
+        raise UsageError(
+            f"{source}: inputdataDims={values['inputdataDims']} is not 3 colours of a square "
+            "image: give --resize"
+        )
+    _check_sizes(name, values, source=source)
+    return {}
+
+
+def _embedded(values: Mapping[str, Any], *, source: Path) -> str:
+    sizes = (values["inputdataDims"], values["labelOnehotDims"])
+    for entry in data.describe():
+        if entry.embedded and _sizes(entry) == sizes:
+            return entry.name
+    raise UsageError(
+        f"{source}: no embedded data set has inputdataDims={sizes[0]} and "
+        f"labelOnehotDims={sizes[1]}: give --dataset, and perhaps --data-dir"
+    )
+
+
+def _check_sizes(name: str, values: Mapping[str, Any], *, source: Path) -> None:
+    """Refuse sizes that are not those of the data set, as far as they are known beforehand."""
+    sizes = {entry.name: _sizes(entry) for entry in data.describe()}
+    for key, size in zip(("inputdataDims", "labelOnehotDims"), sizes.get(name, ()), strict=False):
+        if size is not None and size != values[key]:
+            raise UsageError(f"{source}: {key}={values[key]}, but for {name} it is {size}")
+
+
+def _sizes(entry: data.Entry) -> tuple[int | None, int | None]:
+    """The values of a sample and the classes, where they are known without reading the data."""
+    sides = [side for side in entry.input_shape if isinstance(side, int)]
+    known = len(sides) == len(entry.input_shape)
+    classes = entry.classes if isinstance(entry.classes, int) else None
+    return math.prod(sides) if known else None, classes

@@ -1,0 +1,148 @@
+"""The 400-25-10 network: against a plain NumPy version, evaluated, and as its example runs."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.io
+import torch
+from torch import nn
+
+from examples.digits_mat.data import write_digits
+from phalanx import models
+from phalanx.train.losses import make_loss
+from phalanx.train.weights import load_weights
+from tests.cli.conftest import Phalanx
+from tests.examples.conftest import Example
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+NETWORK = (
+    *("--model", "mlp", "--hidden", 25, "--activation", "sigmoid"),
+    *("--loss", "binary-cross-entropy"),
+)
+
+
+def sigmoid(values: Array) -> Array:
+    result: Array = 1 / (1 + np.exp(-values))
+    return result
+
+
+def with_ones(rows: Array) -> Array:
+    return np.column_stack([np.ones(len(rows)), rows])
+
+
+def outputs(thetas: list[Array], inputs: Array) -> Array:
+    hidden = sigmoid(with_ones(inputs) @ thetas[0].T)
+    return sigmoid(with_ones(hidden) @ thetas[1].T)
+
+
+def cost(thetas: list[Array], inputs: Array, wanted: Array) -> float:
+    found = outputs(thetas, inputs)
+    losses = -wanted * np.log(found) - (1 - wanted) * np.log(1 - found)
+    return float(losses.sum() / len(inputs))
+
+
+def gradients(thetas: list[Array], inputs: Array, wanted: Array) -> list[Array]:
+    """By backpropagation, as it is taught."""
+    first = with_ones(inputs)
+    hidden = sigmoid(first @ thetas[0].T)
+    second = with_ones(hidden)
+    at_outputs = sigmoid(second @ thetas[1].T) - wanted
+    at_hidden = at_outputs @ thetas[1][:, 1:] * hidden * (1 - hidden)
+    return [at_hidden.T @ first / len(inputs), at_outputs.T @ second / len(inputs)]
+
+
+@pytest.fixture
+def thetas() -> list[Array]:
+    random = np.random.default_rng(1)
+    return [random.uniform(-0.5, 0.5, (25, 401)), random.uniform(-0.5, 0.5, (10, 26))]
+
+
+@pytest.fixture
+def files(tmp_path: Path, thetas: list[Array]) -> tuple[Path, Path]:
+    digits, weights = tmp_path / "digits.mat", tmp_path / "weights.mat"
+    write_digits(digits, count=100)
+    scipy.io.savemat(weights, {"Theta1": thetas[0], "Theta2": thetas[1]})
+    return digits, weights
+
+
+def read_digits(path: Path) -> tuple[Array, Array]:
+    """Inputs, and rows of 0 and 1 whose last column is digit 0."""
+    content = scipy.io.loadmat(path)
+    return content["X"], np.eye(10)[content["y"][:, 0] - 1]
+
+
+def test_cost_and_gradients_are_those_of_numpy(
+    files: tuple[Path, Path], thetas: list[Array]
+) -> None:
+    digits, weights = files
+    inputs, wanted = read_digits(digits)
+    options = {"hidden": (25,), "activation": "sigmoid"}
+    model = models.build("mlp", input_shape=(400,), classes=10, options=options).double()
+    load_weights(model, weights)
+    loss = make_loss("binary-cross-entropy").function
+    found = loss(model(torch.from_numpy(inputs)), torch.from_numpy(wanted.argmax(axis=1)))
+    found.backward()  # type: ignore[no-untyped-call]
+    assert found.item() == pytest.approx(cost(thetas, inputs, wanted), rel=1e-12)
+    layers = [layer for layer in model.modules() if isinstance(layer, nn.Linear)]
+    for layer, expected in zip(layers, gradients(thetas, inputs, wanted), strict=True):
+        assert layer.bias.grad is not None
+        assert layer.weight.grad is not None
+        joined = torch.column_stack([layer.bias.grad, layer.weight.grad])
+        torch.testing.assert_close(joined, torch.from_numpy(expected), rtol=1e-9, atol=1e-12)
+
+
+def test_the_published_weights(phalanx: Phalanx, real_data: Path) -> None:
+    folder = real_data / "digits-mat"
+    if not folder.is_dir():
+        pytest.skip("no digits-mat among the real data")
+    done = phalanx(
+        *("evaluate", "--dataset", "mat", "--data-dir", folder / "ex4data1.mat", *NETWORK),
+        *("--weights", folder / "ex4weights.mat"),
+    )
+    assert done.stdout == "mat: 5,000 test samples  loss 0.287629  accuracy 97.52%\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "cause"),
+    [
+        ((), "evaluate what?"),
+        (("--weights", "absent.mat"), "--weights absent.mat: no such file"),
+        (("somewhere", "--model", "mlp", "--hidden", "8"), "leave out --model, --hidden"),
+    ],
+)
+def test_evaluate_refuses(phalanx: Phalanx, arguments: tuple[str, ...], cause: str) -> None:
+    done = phalanx("evaluate", *arguments)
+    assert done.returncode == 2
+    assert cause in " ".join(done.stderr.split())
+
+
+def test_the_example_starts_from_weights(
+    example: Example, files: tuple[Path, Path], thetas: list[Array], tmp_path: Path
+) -> None:
+    digits, weights = files
+    inputs, wanted = read_digits(digits)
+    folder = tmp_path / "example"
+    shown = example(
+        *("digits_mat.run", "--data", digits, "--weights", weights),
+        *("--iterations", 3, "--strategies", "single", "central", "--output", folder),
+    )
+    # All samples are evaluated, because none are held out; and the weights are as they were given.
+    evaluated = re.search(r"mat: 100 test samples  loss (\S+)  accuracy (\S+)%", shown)
+    assert evaluated is not None
+    right = (outputs(thetas, inputs).argmax(axis=1) == wanted.argmax(axis=1)).mean()
+    found = cost(thetas, inputs, wanted), 100 * right
+    assert (float(evaluated[1]), float(evaluated[2])) == pytest.approx(found, rel=1e-6)
+    costs = []
+    for _ in range(3):
+        costs.append(cost(thetas, inputs, wanted))
+        for theta, gradient in zip(thetas, gradients(thetas, inputs, wanted), strict=True):
+            theta -= 0.1 * gradient
+    for strategy in ("single", "central"):
+        lines = (folder / strategy / "history.csv").read_text().splitlines()[1:]
+        assert [float(line.split(",")[1]) for line in lines] == pytest.approx(costs, rel=1e-5)
+        result = json.loads((folder / strategy / "result.json").read_text())
+        assert {"forward", "backward", "update"} <= set(result["phases"]["seconds"])
