@@ -80,7 +80,7 @@ def test_a_killed_launcher_leaves_nothing_behind(start: Start, tmp_path: Path) -
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "single"])
 def test_a_killed_rank_ends_the_job(start: Start, tmp_path: Path, strategy: str) -> None:
     """Whatever the others wait for: a barrier, a sum, a message, or nobody at all."""
-    process = start(*("train", "--strategy", strategy, "--ranks", 3), *ENDLESS)
+    process = start(*("train", "--strategy", strategy, "--ranks", 2), *ENDLESS)
     until_training(process)
     os.kill(rank_process(process.pid), signal.SIGKILL)
     errors = process.communicate(timeout=30)[1]

@@ -27,6 +27,7 @@ def check_settings(settings: Settings, ranks: int) -> None:
     strategy = settings.strategy or strategies.default_strategy(ranks, options)
     strategies.check(strategy, ranks, options=options)
     _check_shards(settings, strategy, ranks)
+    _check_device(settings, strategy, ranks)
     if settings.output is not None and settings.output.exists():
         if not settings.output.is_dir():
             raise UsageError(f"--output {settings.output} is a file, not a folder")
@@ -124,6 +125,21 @@ def _check_shards(settings: Settings, strategy: str, ranks: int) -> None:
             f"--shards {shards} on {sharing} that share a batch would leave some idle: take at "
             f"least {sharing} shards"
         )
+
+
+def _check_device(settings: Settings, strategy: str, ranks: int) -> None:
+    if settings.device == "cuda":
+        options = settings.strategy_options
+        name = settings.strategy or strategies.default_strategy(ranks, options, gpus=True)
+        if (obstacle := strategies.gpu_obstacle(name, options)) is not None:
+            raise UsageError(f"{obstacle}, or take --device cpu")
+    if settings.autocast is not None and strategy in strategies.SPLIT_MODELS:
+        raise UsageError(
+            f"--autocast is not for strategy '{strategy}', under which ranks share a model: leave "
+            "it out, or take --dtype bfloat16"
+        )
+    if settings.autocast is not None and settings.compile:
+        raise UsageError("--autocast is not for compiled passes: leave out one of the two")
 
 
 def _check_optimizer(settings: Settings) -> None:

@@ -3,10 +3,11 @@
 from typing import Literal
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from phalanx.comm.base import Communicator
 from phalanx.comm.process import keep_freed_memory, memory_share, threads_per_rank
+from phalanx.errors import UsageError
 
 MemoryFormat = Literal["auto", "channels-last", "preserve"]
 
@@ -19,6 +20,36 @@ def prepare_process(comm: Communicator, threads: int | None) -> None:
     host.free()
     if count is not None:
         torch.set_num_threads(count)
+
+
+def choose_device(comm: Communicator, asked: str, *, gpus_will_do: bool = True) -> torch.device:
+    """Collective. Where this rank computes: on the CPU, or on one of its host's GPUs, in turn.
+
+    `auto` is a GPU if every rank sees one and they will do for what is asked.
+    """
+    if asked == "cpu" or (asked == "auto" and not gpus_will_do):
+        return torch.device("cpu")
+    found = comm.allgather_objects(torch.cuda.is_available())
+    if not all(found) and asked == "auto":
+        return torch.device("cpu")
+    if not all(found):
+        built = torch.version.cuda is not None
+        cause = "there is none, or no driver for it" if built else "it is built for CPUs alone"
+        raise UsageError(
+            f"--device cuda: torch {torch.__version__} on rank {found.index(False)} sees no GPU "
+            f"({cause}): take --device cpu"
+        )
+    host = comm.host()
+    device = torch.device("cuda", host.rank % torch.cuda.device_count())
+    host.free()
+    torch.cuda.set_device(device)
+    return device
+
+
+def device_of(model: nn.Module) -> torch.device:
+    """Where a model is: where its first parameter is."""
+    first: Tensor | None = next(model.parameters(), None)
+    return torch.device("cpu") if first is None else first.device
 
 
 def memory_of_host(comm: Communicator) -> int:

@@ -4,7 +4,7 @@ Samples go through the model in chunks of a fixed size, because a matrix product
 on the size of its operands. Ranks take whole chunks.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -13,16 +13,23 @@ from phalanx.comm.base import Communicator
 from phalanx.data.batches import cut
 from phalanx.data.split import Samples, Split
 from phalanx.strategies.base import Loss
+from phalanx.train.compute import device_of
 from phalanx.train.metrics import Meter, Metrics
 
 _CHUNK = 256
 
 
 def evaluate(
-    comm: Communicator, model: nn.Module, split: Split, *, loss: Loss, dtype: torch.dtype
+    comm: Communicator,
+    model: nn.Module,
+    split: Split,
+    *,
+    loss: Loss,
+    dtype: torch.dtype,
+    metrics: Sequence[str] = (),
 ) -> Metrics:
     """Collective. The model's loss and accuracy over a whole split, each rank doing its part."""
-    meter = Meter()
+    meter = Meter(metrics)
     for samples, outputs in _forward(comm, model, split, dtype):
         value = loss.function(outputs, samples.targets).item()
         meter.add(loss.total(value, len(outputs)), outputs, samples.targets)
@@ -33,7 +40,7 @@ def predict(
     comm: Communicator, model: nn.Module, split: Split, *, dtype: torch.dtype
 ) -> Tensor | None:
     """Collective. The model's outputs in the split's order, on rank 0; None on the others."""
-    parts = [outputs for _, outputs in _forward(comm, model, split, dtype)]
+    parts = [outputs.cpu() for _, outputs in _forward(comm, model, split, dtype)]
     counts = comm.allgather_objects(sum(len(part) for part in parts))
     shape = next(
         shape
@@ -54,10 +61,11 @@ def _forward(
     model.eval()
     chunks = -(-len(split) // _CHUNK)
     mine = cut(chunks, comm.size)[comm.rank]
+    device = device_of(model)
     try:
         for chunk in range(mine.start, mine.stop):
             indices = torch.arange(chunk * _CHUNK, min((chunk + 1) * _CHUNK, len(split)))
-            samples = split.take(indices, dtype=dtype)
+            samples = split.take(indices, dtype=dtype).to(device)
             with torch.inference_mode():
                 outputs = model(samples.inputs)
             yield samples, outputs

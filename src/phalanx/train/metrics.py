@@ -97,7 +97,8 @@ class Meter:
             self._table = _enlarged(self._table, outputs.shape[1])
             classes = len(self._table)
             places = targets * classes + outputs.argmax(1)
-            self._table += torch.bincount(places, minlength=classes**2).view(classes, classes)
+            counts = torch.bincount(places, minlength=classes**2).view(classes, classes)
+            self._table += counts.cpu()
         self._kept, self._kept_count = [], 0
 
     @property

@@ -1,39 +1,67 @@
-"""Samples of a user's own in, answers as csv out."""
+"""A model's answers as csv."""
 
 import csv
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TextIO
+from typing import Literal, TextIO
 
-import numpy
 import torch
 from torch import Tensor
 
-from phalanx.data.split import Split
-from phalanx.errors import DataError
+Form = Literal["softmax", "sigmoid", "none"]
 
 
-def read_samples(path: Path, *, like: Split) -> Split:
-    """The samples of a .npy file, which must be shaped like those of a split."""
-    try:
-        values = numpy.load(path, allow_pickle=False)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
-    except (ValueError, EOFError) as error:
-        raise DataError(f"{path}: not a .npy file of plain numbers: {error}") from error
-    if not isinstance(values, numpy.ndarray) or values.dtype.kind not in "biuf":
-        raise DataError(f"{path}: not one array of numbers")
-    if values.shape[1:] != like.input_shape or len(values) == 0:
-        wanted = ", ".join(["n", *map(str, like.input_shape)])
-        raise DataError(f"{path}: has shape {values.shape}, the model takes ({wanted}), n ≥ 1")
-    inputs = torch.from_numpy(numpy.ascontiguousarray(values, values.dtype.newbyteorder("=")))
-    return Split(inputs, torch.zeros(len(values), dtype=torch.int64), like.scale)
+def save_predictions(
+    path: Path,
+    outputs: Tensor,
+    classes: tuple[str, ...],
+    *,
+    form: Form = "softmax",
+    files: Sequence[str] | None = None,
+) -> None:
+    """Write the answers to a file, which appears whole or not at all."""
+    beside = path.with_name(path.name + ".partial")
+    with beside.open("w", newline="", encoding="utf-8") as file:
+        write_predictions(file, outputs, classes, form=form, files=files)
+    beside.replace(path)
 
 
-def write_predictions(file: TextIO, outputs: Tensor, classes: tuple[str, ...]) -> None:
-    """One row a sample: its index, its likeliest class, and the probability of each class."""
-    probabilities = outputs.to(torch.float64).softmax(1)
+def write_predictions(
+    file: TextIO,
+    outputs: Tensor,
+    classes: tuple[str, ...],
+    *,
+    form: Form = "softmax",
+    files: Sequence[str] | None = None,
+) -> None:
+    """One row a sample: its index, its file if it has one, its likeliest class, and the
+    probability of each class.
+    """
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(["index", "class", *classes])
-    for index, row in enumerate(probabilities.tolist()):
+    named = () if files is None else ("file",)
+    writer.writerow(["index", *named, "class", *classes])
+    names: Iterable[tuple[str, ...]] = (
+        ((),) * len(outputs) if files is None else ((name,) for name in files)
+    )
+    rows = zip(names, _probabilities(outputs, form).tolist(), strict=True)
+    for index, (name, row) in enumerate(rows):
         best = max(range(len(row)), key=row.__getitem__)
-        writer.writerow([index, classes[best], *(f"{value:.6g}" for value in row)])
+        writer.writerow([index, *name, classes[best], *(f"{value:.6g}" for value in row)])
+
+
+def probability_form(loss: str, output_activation: str | None = None) -> Form:
+    """What makes probabilities of a model's outputs, by what it was trained for.
+
+    Under binary cross-entropy, and with sigmoids of its own, every class is a yes or no by itself;
+    else the probabilities of a sample add up to 1.
+    """
+    if loss == "binary-cross-entropy":
+        return "sigmoid"
+    return "none" if output_activation == "sigmoid" and loss != "cross-entropy" else "softmax"
+
+
+def _probabilities(outputs: Tensor, form: Form) -> Tensor:
+    precise = outputs.to(torch.float64)
+    if form == "none":
+        return precise
+    return precise.sigmoid() if form == "sigmoid" else precise.softmax(1)

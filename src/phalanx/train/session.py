@@ -12,13 +12,14 @@ from phalanx import data, models
 from phalanx.clock import phase
 from phalanx.comm import world
 from phalanx.comm.base import Communicator
+from phalanx.comm.on_device import on_device
 from phalanx.comm.process import memory_share
 from phalanx.data.batches import batch_count
 from phalanx.data.prepare import prepare
 from phalanx.data.split import Dataset, hold_out
 from phalanx.strategies.base import Loss, Reduction, Table
-from phalanx.strategies.registry import default_strategy, make, workers
-from phalanx.train.compute import MemoryFormat, memory_of_host, prepare_process
+from phalanx.strategies.registry import default_strategy, gpu_obstacle, make, workers
+from phalanx.train.compute import MemoryFormat, choose_device, memory_of_host, prepare_process
 from phalanx.train.confusion import confusion_table
 from phalanx.train.layer_times import layer_times
 from phalanx.train.losses import make_loss
@@ -33,6 +34,16 @@ from phalanx.train.trainer import Trainer
 from phalanx.train.weights import load_weights, save_weights, weights_digest
 
 
+def _choose(comm: Communicator, settings: Settings) -> tuple[torch.device, str]:
+    """Collective. Where to compute, and with which strategy: one that goes with the other."""
+    named, options = settings.strategy, settings.strategy_options
+    name = named or default_strategy(comm.size, options, gpus=True)
+    will_do = gpu_obstacle(name, options) is None
+    device = choose_device(comm, settings.device, gpus_will_do=will_do)
+    gpus = device.type != "cpu"
+    return device, named or default_strategy(comm.size, options, gpus=gpus)
+
+
 class Session:
     """One rank's share of a run, made ready: data, model and communicator."""
 
@@ -43,13 +54,12 @@ class Session:
         if threads is None and settings.shards is not None:
             threads = 1  # bits depend on the threads, and the same ones are promised on any ranks
         prepare_process(self.comm, threads)
+        self.device, self.strategy = _choose(self.comm, settings)
+        self.comm = on_device(self.comm, self.device)
         self._profile: Profile | None = None
         if settings.profile or settings.trace is not None:
             self._profile = Profile(self.comm, trace=settings.trace is not None)
             self.comm = self._profile.comm
-        self.strategy = settings.strategy or default_strategy(
-            self.comm.size, settings.strategy_options
-        )
         self.dtype: torch.dtype = getattr(torch, settings.dtype)
         with phase("load"):
             options = settings.data_options
@@ -74,7 +84,7 @@ class Session:
             input_shape=self.dataset.input_shape,
             classes=len(self.dataset.classes),
             options=self.settings.model_options,
-        ).to(self.dtype)
+        ).to(self.device, self.dtype)
         if self.settings.weights is not None:
             load_weights(model, self.settings.weights)
         return model
@@ -98,6 +108,7 @@ class Session:
         before = trainer.evaluate(test) if self.settings.evaluate_first else None
         result: dict[str, Any] = {
             "strategy": self.strategy,
+            "device": self.device.type,
             "ranks": self.comm.size,
             "training_ranks": sum(self.comm.allgather_objects(trainer.trains)),
             "threads": torch.get_num_threads(),
@@ -128,7 +139,8 @@ class Session:
                 train = self.dataset.train
                 batch = self.settings.global_batch(self.comm.size, samples=len(train))
                 mine = torch.arange(min(len(train), -(-batch // self.comm.size)))
-                show(layer_times(self.model, self.loss, train.take(mine, dtype=self.dtype)))
+                samples = train.take(mine, dtype=self.dtype).to(self.device)
+                show(layer_times(self.model, self.loss, samples))
         return phases
 
     def _fit(
@@ -185,6 +197,7 @@ class Session:
             clip_norm=settings.clip_norm,
             accumulate=settings.accumulate,
             compile=settings.compile,
+            autocast=None if settings.autocast is None else getattr(torch, settings.autocast),
             memory_format=cast(MemoryFormat, settings.memory_format),
             metrics=settings.metrics,
         )

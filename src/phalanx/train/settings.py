@@ -196,6 +196,12 @@ class Settings:
         "What weights and samples are kept in.",
         choices=("float32", "float64", "bfloat16"),
     )
+    autocast: str | None = _setting(
+        None,
+        "Training",
+        "Compute forward passes in 16 bits where torch deems that safe [default: as weights are]",
+        choices=("bfloat16",),
+    )
     compile: bool = _setting(
         False, "Training", "Compile forward and backward into one function, if that is faster."
     )
@@ -286,6 +292,12 @@ class Settings:
         None, "Parallelism", "Threads a rank [default: OMP_NUM_THREADS, or cores ÷ ranks]"
     )
     bind: bool = _setting(True, "Parallelism", "Bind each rank to cores of its own.")
+    device: str = _setting(
+        "auto",
+        "Parallelism",
+        "Where to compute; auto is a GPU a rank, where all ranks have one, and else the CPU.",
+        choices=("auto", "cpu", "cuda"),
+    )
 
     profile: bool = _setting(
         False, "Output", "Show where the time went, phase by phase and rank by rank."

@@ -13,13 +13,22 @@ from torch.optim import Optimizer
 from phalanx.clock import phase
 from phalanx.comm import world
 from phalanx.comm.base import Communicator
+from phalanx.comm.on_device import on_device
 from phalanx.data.batches import Batch, batch_count, batches
 from phalanx.data.split import Split
+from phalanx.errors import UsageError
 from phalanx.strategies.base import Loss, Strategy, Table, Task
-from phalanx.strategies.registry import check, default_strategy, make
+from phalanx.strategies.registry import (
+    SPLIT_MODELS,
+    check,
+    default_strategy,
+    gpu_obstacle,
+    make,
+    name_of,
+)
 from phalanx.strategies.sliced import is_elementwise
 from phalanx.train import inference
-from phalanx.train.compute import MemoryFormat, lay_out
+from phalanx.train.compute import MemoryFormat, device_of, lay_out
 from phalanx.train.losses import make_loss
 from phalanx.train.metrics import Meter, Metrics
 from phalanx.train.progress import Progress, Silent
@@ -69,6 +78,7 @@ class Trainer:
         clip_norm: float | None = None,
         accumulate: int = 1,
         compile: bool = False,  # noqa: A002
+        autocast: torch.dtype | None = None,
         memory_format: MemoryFormat = "auto",
         metrics: Sequence[str] = (),
     ) -> None:
@@ -78,11 +88,13 @@ class Trainer:
         and the weights are bit for bit the same on any number of ranks up to it, if all use as
         many threads. `clip_norm` clips gradients by their global norm. `accumulate` computes each
         part in so many passes, which saves memory; only BatchNorm can tell. `compile` compiles
-        forward and backward into one function if that turns out faster. `memory_format` is how
-        images are laid out: `preserve` leaves a model as it is, to the last bit. `metrics` names
-        what is measured besides loss and accuracy.
+        forward and backward into one function if that turns out faster. With `autocast` forward
+        passes compute in that dtype where torch deems it safe. `memory_format` is how images are
+        laid out: `preserve` leaves a model as it is, to the last bit. `metrics` names what is
+        measured besides loss and accuracy. A model that is on a GPU is trained there.
         """
-        self.comm = world() if comm is None else comm
+        self._device = device_of(model)
+        self.comm = on_device(world(), self._device) if comm is None else comm
         self.model = model
         lay_out(model, memory_format)
         self._loss = make_loss(loss) if isinstance(loss, str) else loss
@@ -99,10 +111,15 @@ class Trainer:
             clip_norm=clip_norm,
             accumulate=accumulate,
             compile=compile,
+            autocast=autocast,
         )
-        if strategy is None and not is_elementwise(optimizer):
-            strategy = "single" if self.comm.size == 1 else "allreduce"
-        self._worker = _strategy(strategy, self.comm.size).bind(self.comm, task)
+        gpus = self._device.type != "cpu"
+        if strategy is None:
+            plain = gpus or not is_elementwise(optimizer)
+            strategy = default_strategy(self.comm.size, gpus=plain)
+        made = _strategy(strategy, self.comm.size)
+        _check_fit(name_of(made), gpus=gpus, autocast=autocast)
+        self._worker = made.bind(self.comm, task)
 
     @property
     def trains(self) -> bool:
@@ -160,7 +177,12 @@ class Trainer:
     def _batches(self, train: Split, batch_size: int, *, epoch: int) -> Iterator[Batch]:
         with phase("load"):
             return batches(
-                train, batch_size=batch_size, seed=self._seed, epoch=epoch, dtype=self.dtype
+                train,
+                batch_size=batch_size,
+                seed=self._seed,
+                epoch=epoch,
+                dtype=self.dtype,
+                device=None if self._device.type == "cpu" else self._device,
             )
 
     def _train_epoch(
@@ -247,9 +269,16 @@ class Trainer:
         return self._worker.report()
 
 
-def _strategy(strategy: Strategy | str | None, ranks: int) -> Strategy:
+def _check_fit(name: str, *, gpus: bool, autocast: torch.dtype | None) -> None:
+    obstacle = gpu_obstacle(name) if gpus else None
+    if obstacle is not None:
+        raise UsageError(f"{obstacle}, or keep the model in CPU memory")
+    if autocast is not None and name in SPLIT_MODELS:
+        raise UsageError(f"autocast is not for strategy '{name}', under which ranks share a model")
+
+
+def _strategy(strategy: Strategy | str, ranks: int) -> Strategy:
     if isinstance(strategy, Strategy):
         return strategy
-    name = default_strategy(ranks) if strategy is None else strategy
-    check(name, ranks)
-    return make(name)
+    check(strategy, ranks)
+    return make(strategy)

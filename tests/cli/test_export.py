@@ -1,0 +1,45 @@
+"""`phalanx export` from end to end."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Phalanx
+
+
+def test_a_trained_model_without_its_data(phalanx: Phalanx, tmp_path: Path) -> None:
+    table = tmp_path / "table.csv"
+    table.write_text("a,b,kind\n" + "1,2,x\n3,4,y\n" * 20)
+    trained = phalanx(
+        *("train", "--dataset", "csv", "--data-dir", "table.csv", "--normalise"),
+        *("--epochs", 1, "--output", "run"),
+    )
+    assert trained.returncode == 0, trained.stderr
+    table.unlink()
+    done = phalanx("export", "run")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert done.stdout.startswith("run/model.onnx: largest difference from the model ")
+
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(
+        tmp_path / "run" / "model.onnx", providers=["CPUExecutionProvider"]
+    )
+    (inputs,), (outputs,) = session.get_inputs(), session.get_outputs()
+    assert (inputs.name, inputs.shape[1:]) == ("inputs", [2])
+    assert (outputs.name, outputs.shape[1:]) == ("outputs", [2])
+    assert isinstance(inputs.shape[0], str)  # a batch of any size
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("missing",), "missing: no such run folder"),
+        (("missing", "--format", "keras"), "unknown format 'keras': There are: onnx, torch"),
+    ],
+)
+def test_refusals(phalanx: Phalanx, arguments: tuple[str, ...], message: str) -> None:
+    done = phalanx("export", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
