@@ -13,6 +13,7 @@ def parse_arguments() -> Namespace:
     parser.add_argument("--tuned", action="store_true", help="all that a careful user would set")
     parser.add_argument("--bound", action="store_true", help="DDP alone: a core for each rank")
     parser.add_argument("--strategy", default="single", help="ours alone")
+    parser.add_argument("--ours", action="store_true", help="Horovod alone: its API over Phalanx")
     parser.add_argument("--ranks", type=int, default=2, help="PyDTNN alone, which starts its own")
     parser.add_argument("--quick", action="store_true", help="a few steps, to see that it runs")
     return parser.parse_args()

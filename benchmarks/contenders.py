@@ -86,4 +86,7 @@ def _ours(ranks: int) -> list[Contender]:
         if strategy in STRATEGIES:
             command = mpiexec(ranks, module).with_arguments("--strategy", strategy)
             rows.append(Contender(f"phalanx {strategy}", command, ranks=ranks))
+    # The script of the row "Horovod", with another import and nothing else of ours.
+    script = mpiexec(ranks, "benchmarks.peers.horovod_torch").with_arguments("--ours")
+    rows.append(Contender("phalanx's Horovod API", script, ranks=ranks))
     return rows

@@ -9,6 +9,7 @@ import time
 from argparse import ArgumentParser
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -129,8 +130,8 @@ def _shared() -> Ranks:
     return Ranks(comm.rank, comm.size, open_exchange, settle=comm.barrier)
 
 
-def _horovod() -> Ranks:
-    horovod: Any = import_module("horovod.torch")
+def _horovod(module: str = "horovod.torch") -> Ranks:
+    horovod: Any = import_module(module)
     horovod.init()
 
     def open_exchange(elements: int) -> Exchange:
@@ -152,6 +153,7 @@ METHODS: dict[str, Callable[[], Ranks]] = {
     "mpi": _mpi,
     "mpi-unbound": _mpi,
     "horovod": _horovod,
+    "horovod-ours": partial(_horovod, "phalanx.horovod.torch"),
     "shared": _shared,
 }
 

@@ -60,6 +60,7 @@ def rows(ranks: int) -> list[Row]:
         Row("mpi-unbound", "MPI_Allreduce", unbound),
         Row("mpi", "MPI_Allreduce, bound", bound),
         Row("horovod", "Horovod", bound, needs="horovod"),
+        Row("horovod-ours", "phalanx's Horovod API", bound),
         Row("shared", "phalanx shared", bound),
     ]
 

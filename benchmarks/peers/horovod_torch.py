@@ -1,4 +1,4 @@
-"""Horovod for torch, over MPI."""
+"""Horovod for torch over MPI: the real one, or with `--ours` the same script over Phalanx."""
 
 from argparse import Namespace
 from importlib import import_module
@@ -11,9 +11,10 @@ from benchmarks.workloads import Workload
 
 
 class Horovod(Peer):
-    def __init__(self, _arguments: Namespace) -> None:
+    def __init__(self, arguments: Namespace) -> None:
         # By name, because it need not be installed where types are checked.
-        self._horovod: Any = import_module("horovod.torch")
+        name = "phalanx.horovod.torch" if arguments.ours else "horovod.torch"
+        self._horovod: Any = import_module(name)
         self._horovod.init()
         self.rank = self._horovod.rank()
         self.ranks = self._horovod.size()

@@ -39,6 +39,8 @@ from phalanx.horovod.settings import Settings
 from phalanx.horovod.timeline import Timeline
 
 _LONGEST_CALLER_NAP = 0.0002
+#: Bytes up to which an operation is carried out by MPI's blocking form.
+_SMALL = 1 << 16
 
 
 @final
@@ -259,6 +261,10 @@ class Engine:
             self._news.notify_all()
 
     def _carry(self, call: Call) -> None:
+        # All ranks are here or about to be: what is small is done before a request could be tested.
+        if call.receive is not None and call.receive.nbytes <= _SMALL:
+            self.comm.run(call)
+            return
         # Not MPI's blocking form: that one would not let go of the core for a rank that needs it.
         request = self.comm.start(call)
         patience = Patience(spins=SPINS_OF_A_CALLER if self._waiters else 0, longest=0.0002)

@@ -10,7 +10,7 @@ import time
 from typing import final
 
 #: How often a waiting caller looks again at once, before it begins to nap.
-SPINS_OF_A_CALLER = 60
+SPINS_OF_A_CALLER = 600
 SPINS_OF_A_THREAD = 4
 _FIRST_NAP = 0.00002
 

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import torch
 
-from phalanx.comm.base import Communicator, Request
+from phalanx.comm.base import Call, Communicator, Request
 
 _SLOT = 512
 _LENGTH = 8
@@ -25,6 +25,7 @@ class Rounds:
         self._receive = torch.zeros(comm.size * _SLOT, dtype=torch.uint8)
         self._sent = memoryview(self._send.numpy())  # type: ignore[arg-type]
         self._received = memoryview(self._receive.numpy())  # type: ignore[arg-type]
+        self._begin = comm.prepare_start(Call("allgather", self._send, self._receive))
         self._request: Request | None = None
         self._payload = b""
         self._lengths: list[int] | None = None
@@ -43,7 +44,7 @@ class Rounds:
         if length <= _SLOT - _LENGTH:
             self._sent[_LENGTH : _LENGTH + length] = self._payload
         self._lengths = None
-        self._request = self._comm.iallgather(self._send, self._receive)
+        self._request = self._begin()
 
     def test(self) -> list[Any] | None:
         """All ranks' messages, once they are there, else None."""
