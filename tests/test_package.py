@@ -19,6 +19,7 @@ def test_public_names() -> None:
         "Batch",
         "Communicator",
         "Dataset",
+        "DistributedSampler",
         "Loss",
         "Outcome",
         "Split",

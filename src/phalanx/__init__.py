@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from phalanx.comm import world as world
     from phalanx.comm.base import Communicator as Communicator
     from phalanx.data.batches import Batch as Batch
+    from phalanx.data.sampler import DistributedSampler as DistributedSampler
     from phalanx.data.split import Dataset as Dataset
     from phalanx.data.split import Split as Split
     from phalanx.strategies.base import Loss as Loss
@@ -24,6 +25,7 @@ _HOMES = {
     "Batch": "phalanx.data.batches",
     "Communicator": "phalanx.comm.base",
     "Dataset": "phalanx.data.split",
+    "DistributedSampler": "phalanx.data.sampler",
     "Loss": "phalanx.strategies.base",
     "Outcome": "phalanx.strategies.base",
     "Split": "phalanx.data.split",

@@ -1,0 +1,104 @@
+"""The way out of a training step, compiled or not, to a function on this process's host and back.
+
+A function on the host gets arrays and returns tensors of the same shapes and dtypes. Where the step
+is compiled the call becomes a part of it: once a step, in order, and never left out.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from phalanx.errors import UsageError
+from phalanx.keras.presence import backend
+
+#: Takes CPU tensors or arrays, which it must not change; returns tensors of the same kinds.
+HostFunction = Callable[..., Sequence[Tensor]]
+
+
+def call(function: HostFunction, tensors: Sequence[Any], *more: Any) -> list[Any]:
+    """What `function` makes of the tensors; `more` are small ones that it needs to know."""
+    ways = {"torch": _from_torch, "jax": _from_jax, "tensorflow": _from_tensorflow}
+    results: list[Any] = ways[backend()](function, tensors, more)
+    return results
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]
+def _from_torch(
+    function: HostFunction, tensors: Sequence[Tensor], more: Sequence[Any]
+) -> list[Tensor]:
+    with torch.no_grad():
+        results = function(
+            [tensor.detach().cpu() for tensor in tensors], *(one.detach().cpu() for one in more)
+        )
+        return [new.to(old.device) for new, old in zip(results, tensors, strict=True)]
+
+
+def _from_jax(function: HostFunction, tensors: Sequence[Any], more: Sequence[Any]) -> list[Any]:
+    import jax
+
+    count = len(tensors)
+
+    def on_host(*values: Any) -> list[Any]:
+        arrays = [np.asarray(value) for value in values]
+        return [as_array(result) for result in function(arrays[:count], *arrays[count:])]
+
+    if not any(isinstance(one, jax.core.Tracer) for one in (*tensors, *more)):
+        # JAX would keep a result as it is, and the memory is used again in the next step.
+        return [jax.numpy.array(result) for result in on_host(*tensors, *more)]
+    from jax.experimental import io_callback
+
+    shapes = [jax.ShapeDtypeStruct(one.shape, one.dtype) for one in tensors]
+    return list(io_callback(on_host, shapes, *tensors, *more, ordered=True))
+
+
+def _from_tensorflow(
+    function: HostFunction, tensors: Sequence[Any], more: Sequence[Any]
+) -> list[Any]:
+    import tensorflow as tf
+
+    _refuse_xla(tf)
+    count = len(tensors)
+
+    def on_host(*arrays: Any) -> list[Any]:
+        results = function(arrays[:count], *arrays[count:])
+        # TensorFlow takes an array's memory for its own, and ours is used again in the next step.
+        return [as_array(result).copy() for result in results]
+
+    if tf.executing_eagerly():
+        results = on_host(*(one.numpy() for one in (*tensors, *more)))
+        return [tf.convert_to_tensor(result) for result in results]
+    results = tf.numpy_function(on_host, [*tensors, *more], [one.dtype for one in tensors])
+    for new, old in zip(results, tensors, strict=True):
+        new.set_shape(old.shape)
+    return list(results)
+
+
+def _refuse_xla(tf: Any) -> None:
+    """XLA compiles no calls to Python for TensorFlow, and would say so in a thousand words."""
+    from tensorflow.python.ops import control_flow_util
+
+    if control_flow_util.GraphOrParentsInXlaContext(tf.compat.v1.get_default_graph()):
+        raise UsageError(
+            "TensorFlow's XLA cannot exchange gradients in the middle of a training step: "
+            "use model.compile(..., jit_compile=False). (With a GPU Keras takes XLA by itself; the "
+            "JAX backend, KERAS_BACKEND=jax, compiles with XLA and exchanges too.)"
+        )
+
+
+def as_array(tensor: Tensor) -> "np.ndarray[Any, Any]":
+    """A CPU tensor's memory as an array; bfloat16, which numpy lacks, by the type that JAX has."""
+    if tensor.dtype is not torch.bfloat16:
+        return tensor.numpy()
+    import ml_dtypes
+
+    return tensor.view(torch.int16).numpy().view(ml_dtypes.bfloat16)
+
+
+def as_tensor(array: "np.ndarray[Any, Any]") -> Tensor:
+    """A copy of an array as a tensor."""
+    if array.dtype.name != "bfloat16":
+        return torch.from_numpy(np.array(array))
+    return torch.from_numpy(np.array(array).view(np.int16)).view(torch.bfloat16)

@@ -1,0 +1,234 @@
+"""Callbacks for `model.fit` on many ranks: the same weights, the same metrics, a sane start."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, final
+
+from phalanx.errors import MismatchError, UsageError
+from phalanx.horovod.basics import rank, size
+from phalanx.horovod.functions import allgather_object
+from phalanx.horovod.process_sets import ProcessSet, global_process_set
+from phalanx.keras.presence import keras
+from phalanx.keras.variables import broadcast_global_variables
+
+Logs = dict[str, Any] | None
+#: The learning rate's factor: a number, or what makes one of the epoch.
+Multiplier = float | Callable[[float], float]
+
+
+@final
+class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignore[misc]
+    """Gives all ranks the root's weights and optimizer state before the first batch.
+
+    A model that is not built until then gets them after its first batch.
+    """
+
+    def __init__(
+        self, root_rank: int = 0, device: str = "", process_set: ProcessSet = global_process_set
+    ) -> None:
+        super().__init__()
+        self.root_rank = root_rank
+        self.process_set = process_set
+        self.broadcast_done = False
+
+    def on_train_begin(self, logs: Logs = None) -> None:
+        model = self.model
+        if not model.built:
+            return
+        if not model.optimizer.built:  # its state must be there to be broadcast
+            model.optimizer.build(model.trainable_variables)
+        self._broadcast()
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        self._broadcast()
+
+    def _broadcast(self) -> None:
+        if not self.broadcast_done:
+            broadcast_global_variables(self.root_rank, self.model, self.process_set)
+            self.broadcast_done = True
+
+
+@final
+class MetricAverageCallback(keras.callbacks.Callback):  # type: ignore[misc]
+    """Averages an epoch's metrics over the ranks.
+
+    Put it before those that look at metrics: ReduceLROnPlateau, EarlyStopping, checkpoints.
+    """
+
+    def __init__(self, device: str = "", process_set: ProcessSet = global_process_set) -> None:
+        super().__init__()
+        self.process_set = process_set
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        if logs is None or self.process_set.size() == 1:
+            return
+        own = {name: float(value) for name, value in logs.items() if _is_number(value)}
+        everyone = allgather_object(own, "metrics", self.process_set)
+        for number, other in enumerate(everyone):
+            if other.keys() != own.keys():
+                raise MismatchError(
+                    f"metrics: rank {self.process_set.ranks[number]} has {', '.join(other)}, rank "
+                    f"{rank()} {', '.join(own)}; give all ranks the same metrics and validation"
+                )
+        for name in own:
+            logs[name] = sum(one[name] for one in everyone) / len(everyone)
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+class _Schedule(keras.callbacks.Callback, ABC):  # type: ignore[misc]
+    """What both schedules do: set the learning rate to a multiple of the initial one."""
+
+    def __init__(
+        self, initial_lr: float, *, start: float, end: float | None, staircase: bool,
+        momentum_correction: bool, steps_per_epoch: int | None,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        if initial_lr is None or initial_lr <= 0:
+            raise UsageError(f"initial_lr must be a number above 0, not {initial_lr}")
+        self.initial_lr = initial_lr
+        self.start_epoch = start
+        self.end_epoch = end
+        self.staircase = staircase
+        self.momentum_correction = momentum_correction
+        self.steps_per_epoch = steps_per_epoch
+        self.current_epoch = 0
+
+    @abstractmethod
+    def factor(self, epoch: float) -> float:
+        """The multiple at a point in time: an epoch, or a fraction of one."""
+
+    def on_train_begin(self, logs: Logs = None) -> None:
+        if not self.staircase and self.steps_per_epoch is None:
+            self.steps_per_epoch = (self.params or {}).get("steps")
+            if not self.steps_per_epoch:
+                raise UsageError(
+                    "the number of batches an epoch is not known: give steps_per_epoch"
+                )
+
+    def on_epoch_begin(self, epoch: int, logs: Logs = None) -> None:
+        self.current_epoch = epoch
+
+    def on_train_batch_begin(self, batch: int, logs: Logs = None) -> None:
+        if self.current_epoch < self.start_epoch:
+            return
+        if self.end_epoch is not None and self.current_epoch >= self.end_epoch:
+            return
+        if not self.staircase:
+            assert self.steps_per_epoch is not None
+            self._adjust(self.current_epoch + batch / self.steps_per_epoch)
+        elif batch == 0:
+            self._adjust(self.current_epoch)
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        if logs is not None:
+            logs["lr"] = _learning_rate(self.model.optimizer)
+
+    def _adjust(self, epoch: float) -> None:
+        optimizer = self.model.optimizer
+        before, after = _learning_rate(optimizer), self.initial_lr * self.factor(epoch)
+        optimizer.learning_rate = after
+        if self.momentum_correction and before > 0 and before != after:
+            _scale_momentum(optimizer, after / before)
+
+
+def _learning_rate(optimizer: Any) -> float:
+    return float(keras.ops.convert_to_numpy(optimizer.learning_rate))
+
+
+def _scale_momentum(optimizer: Any, ratio: float) -> None:
+    """Have the momentum go on as if it had been gathered at the new learning rate.
+
+    The option `momentum` is a constant of a compiled step, so what it is multiplied with changes.
+    Only where momentum has the learning rate in it: SGD and RMSprop, not Adam and its kind.
+    """
+    inner = getattr(optimizer, "inner_optimizer", optimizer)
+    if not getattr(inner, "momentum", 0.0) or not inner.built:
+        return
+    for name in ("momentums", "_momentums"):
+        for variable in getattr(inner, name, ()):
+            if variable is not None:
+                variable.assign(keras.ops.multiply(variable, ratio))
+
+
+@final
+class LearningRateScheduleCallback(_Schedule):
+    """Sets the learning rate to `initial_lr * multiplier` from `start_epoch` on.
+
+    `multiplier` is a number or a function of the epoch; with `staircase=False` also of fractions of
+    it, batch by batch.
+    """
+
+    def __init__(
+        self, initial_lr: float, multiplier: Multiplier, start_epoch: int = 0,
+        end_epoch: int | None = None, staircase: bool = True, momentum_correction: bool = True,
+        steps_per_epoch: int | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(
+            initial_lr, start=start_epoch, end=end_epoch,
+            staircase=staircase or not callable(multiplier),
+            momentum_correction=momentum_correction, steps_per_epoch=steps_per_epoch,
+        )  # fmt: skip
+        self.multiplier = multiplier
+
+    def factor(self, epoch: float) -> float:
+        return self.multiplier(epoch) if callable(self.multiplier) else self.multiplier
+
+
+@final
+class LearningRateWarmupCallback(_Schedule):
+    """Raises the learning rate from `initial_lr / size()` to `initial_lr` over the first epochs.
+
+    `initial_lr` is the one scaled by the number of ranks, which large batches take only after a
+    while (Goyal et al., 2017).
+    """
+
+    def __init__(
+        self, initial_lr: float, warmup_epochs: int = 5, momentum_correction: bool = True,
+        steps_per_epoch: int | None = None, verbose: int = 0,
+    ) -> None:  # fmt: skip
+        if warmup_epochs < 1:
+            raise UsageError(f"warmup_epochs must be at least 1, not {warmup_epochs}")
+        super().__init__(
+            initial_lr, start=0, end=warmup_epochs, staircase=False,
+            momentum_correction=momentum_correction, steps_per_epoch=steps_per_epoch,
+        )  # fmt: skip
+        self.warmup_epochs = warmup_epochs
+        self.verbose = verbose
+
+    def factor(self, epoch: float) -> float:
+        assert self.steps_per_epoch is not None
+        done = (epoch + 1 / self.steps_per_epoch) / self.warmup_epochs  # 1 at the last batch
+        return (1 + done * (size() - 1)) / size()
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        super().on_epoch_end(epoch, logs)
+        if epoch == self.warmup_epochs - 1 and self.verbose > 0 and rank() == 0:
+            reached = _learning_rate(self.model.optimizer)
+            print(f"\nEpoch {epoch + 1}: the learning rate is warmed up to {reached:g}.")
+
+
+@final
+class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):  # type: ignore[misc]
+    """Keeps the best model so far, written by rank 0 alone.
+
+    The ranks share a folder, or only rank 0 needs one. Behind a MetricAverageCallback "best" means
+    best over all ranks. Takes the options of `keras.callbacks.ModelCheckpoint`.
+    """
+
+    def __init__(self, filepath: Any, monitor: str = "val_loss", **options: Any) -> None:
+        super().__init__(filepath, monitor, **{"save_best_only": True} | options)
+
+    def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
+        if rank() == 0:
+            super().on_train_batch_end(batch, logs)
+
+    def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
+        if rank() == 0:
+            super().on_epoch_end(epoch, logs)

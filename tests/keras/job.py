@@ -1,0 +1,328 @@
+"""What the tests of the Keras interface look at: a job of two ranks, run once for each backend.
+
+    phalanx run -n 2 python tests/keras/job.py FOLDER
+
+Each function is a scenario; what it returns on a rank is written to FOLDER, for the tests to judge.
+A backend cannot be changed within a process, which is why these are not tests by themselves.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import keras
+import numpy as np
+
+import phalanx.keras as hvd
+from phalanx.errors import UsageError
+
+Array = np.ndarray[Any, Any]
+FEATURES, CLASSES, BATCH, BATCHES = 6, 3, 8, 4
+#: Two ranks, so half of every batch each.
+HALF = BATCH // 2
+
+
+def samples() -> tuple[Array, Array]:
+    random = np.random.default_rng(0)
+    x = random.normal(size=(BATCH * BATCHES, FEATURES)).astype("float32")
+    return x, random.integers(0, CLASSES, BATCH * BATCHES)
+
+
+def own_half(values: Array) -> Array:
+    """This rank's part of every batch."""
+    batches = values.reshape(BATCHES, 2, HALF, *values.shape[1:])
+    return batches[:, hvd.rank()].reshape(-1, *values.shape[1:])
+
+
+def make_model(seed: int) -> Any:
+    keras.utils.set_random_seed(seed)
+    layers = [keras.Input((FEATURES,)), keras.layers.Dense(5, "tanh"), keras.layers.Dense(CLASSES)]
+    return keras.Sequential(layers)
+
+
+def compiled(model: Any, optimizer: Any, **options: Any) -> Any:
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    model.compile(optimizer, loss, metrics=["accuracy"], **options)
+    return model
+
+
+def fit(model: Any, *, whole: bool = False, epochs: int = 2, callbacks: Any = ()) -> Any:
+    """Train on this rank's half of every batch, or alone on all of it."""
+    x, y = samples()
+    if not whole:
+        x, y = own_half(x), own_half(y)
+    size = BATCH if whole else HALF
+    return model.fit(
+        x, y, size, epochs, verbose=0, shuffle=False, callbacks=list(callbacks)
+    ).history
+
+
+def distance(model: Any, other: Any) -> float:
+    pairs = zip(model.get_weights(), other.get_weights(), strict=True)
+    return max(float(np.abs(one - two).max()) for one, two in pairs)
+
+
+def parity(
+    make: Callable[[], Any], alone: Callable[[], Any] | None = None, **options: Any
+) -> float:
+    """How far two ranks end from one rank on the joined batches; they begin differently."""
+    compile_options = options.pop("compile_options", {})
+    model = make_model(seed=1 + hvd.rank())
+    compiled(model, hvd.DistributedOptimizer(make(), **options), **compile_options)
+    fit(model, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
+    reference = compiled(make_model(seed=1), (alone or make)())
+    fit(reference, whole=True)
+    return distance(model, reference)
+
+
+def sgd(**options: Any) -> Any:
+    return keras.optimizers.SGD(0.1, momentum=0.9, **options)
+
+
+def equals_one_rank(_folder: Path) -> Any:
+    several = 1 if keras.backend.backend() == "torch" else 2  # which has no more at once
+    return {
+        "sgd": parity(sgd),
+        "adam": parity(lambda: keras.optimizers.Adam(0.01)),
+        "several steps": parity(sgd, compile_options={"steps_per_execution": several}),
+        "fp16": parity(sgd, compression=hvd.Compression.fp16),
+        "sum": parity(sgd, lambda: keras.optimizers.SGD(0.2, momentum=0.9), op=hvd.Sum),
+        "predivided": parity(sgd, gradient_predivide_factor=2.0),
+    }
+
+
+def several_passes(_folder: Path) -> Any:
+    def accumulating() -> Any:
+        return sgd(gradient_accumulation_steps=2)
+
+    def doubled() -> Any:  # the sum of two passes is twice their average
+        return keras.optimizers.SGD(0.2, momentum=0.9, gradient_accumulation_steps=2)
+
+    averaged = {"backward_passes_per_step": 2, "average_aggregated_gradients": True}
+    return {
+        "averaged": parity(sgd, accumulating, **averaged),
+        "summed": parity(sgd, doubled, backward_passes_per_step=2),
+        "Keras's own": parity(accumulating),
+    }
+
+
+def not_compiled(_folder: Path) -> Any:
+    """Steps that run operation by operation."""
+    model = make_model(seed=1)
+    compiled(model, hvd.DistributedOptimizer(sgd()), run_eagerly=True)
+    fit(model)
+    reference = compiled(make_model(seed=1), sgd())
+    fit(reference, whole=True)
+    return distance(model, reference)
+
+
+def embedding(_folder: Path) -> Any:
+    def make() -> Any:
+        keras.utils.set_random_seed(1)
+        rows = keras.layers.Embedding(CLASSES, 4)
+        return keras.Sequential([keras.Input((1,)), rows, keras.layers.Dense(CLASSES)])
+
+    loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    _, y = samples()
+    x, target = y.reshape(-1, 1), y.reshape(-1, 1)
+    model, reference = make(), make()
+    model.compile(hvd.DistributedOptimizer(sgd()), loss)
+    model.fit(own_half(x), own_half(target), HALF, verbose=0, shuffle=False)
+    reference.compile(sgd(), loss)
+    reference.fit(x, target, BATCH, verbose=0, shuffle=False)
+    return distance(model, reference)
+
+
+def metrics(_folder: Path) -> Any:
+    model = compiled(make_model(seed=1), hvd.DistributedOptimizer(sgd()))
+    history = fit(model, callbacks=[hvd.callbacks.MetricAverageCallback()])
+    reference = compiled(make_model(seed=1), sgd())
+    return {"two": history, "one": fit(reference, whole=True)}
+
+
+class Recorder(keras.callbacks.Callback):  # type: ignore[misc]
+    """What the learning rate was in each batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rates: list[float] = []
+
+    def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+        self.rates.append(float(keras.ops.convert_to_numpy(self.model.optimizer.learning_rate)))
+
+
+def schedules(_folder: Path) -> Any:
+    def rates(*callbacks: Any, epochs: int) -> list[float]:
+        recorder = Recorder()
+        model = compiled(make_model(seed=1), hvd.DistributedOptimizer(sgd()))
+        history = fit(model, epochs=epochs, callbacks=[*callbacks, recorder])
+        assert len(history["lr"]) == epochs
+        return recorder.rates
+
+    warmup = hvd.callbacks.LearningRateWarmupCallback(0.8, warmup_epochs=2, verbose=1)
+    schedule = hvd.callbacks.LearningRateScheduleCallback
+    steps = [schedule(0.8, 0.5, start_epoch=1, end_epoch=2), schedule(0.8, 0.1, start_epoch=2)]
+    return {
+        "warmup": rates(warmup, epochs=3),
+        "steps": rates(*steps, epochs=3),
+        "smooth": rates(schedule(0.8, lambda epoch: 1 / (1 + epoch), staircase=False), epochs=2),
+    }
+
+
+def momentum_correction(_folder: Path) -> Any:
+    """Momentum is scaled with the learning rate, in compiled steps too."""
+    schedule = hvd.callbacks.LearningRateScheduleCallback(0.1, lambda epoch: 0.5**epoch)
+    model = compiled(make_model(seed=1), hvd.DistributedOptimizer(sgd()))
+    fit(model, callbacks=[schedule])
+    reference = compiled(make_model(seed=1), sgd())
+    fit(reference, whole=True, epochs=1)
+    reference.optimizer.learning_rate = 0.05
+    for momentum in reference.optimizer.momentums:
+        momentum.assign(momentum * 0.5)
+    fit(reference, whole=True, epochs=1)
+    return distance(model, reference)
+
+
+def overflow(_folder: Path) -> Any:
+    """Rank 1's gradients overflow in the first batch: no rank may be left waiting."""
+
+    def run(wrap: Callable[[Any], Any]) -> Any:
+        keras.config.set_dtype_policy("mixed_float16")
+        model = compiled(make_model(seed=1), wrap(sgd()))
+        keras.config.set_dtype_policy("float32")
+        x, y = samples()
+        x, y = own_half(x), own_half(y)
+        if hvd.rank() == 1:
+            x[0] = 1e6
+        model.fit(x, y, HALF, 2, verbose=0, shuffle=False)
+        scale = float(keras.ops.convert_to_numpy(model.optimizer.dynamic_scale))
+        iterations = int(keras.ops.convert_to_numpy(model.optimizer.iterations))
+        weights = np.concatenate([one.ravel() for one in model.get_weights()])
+        return [scale, iterations, bool(np.isfinite(weights).all()), float(weights.sum())]
+
+    scaled = keras.optimizers.LossScaleOptimizer
+    return {
+        "by compile": run(hvd.DistributedOptimizer),
+        "inside": run(lambda one: scaled(hvd.DistributedOptimizer(one))),
+        "outside": run(lambda one: hvd.DistributedOptimizer(scaled(one))),
+    }
+
+
+def saved_and_loaded(folder: Path) -> Any:
+    """Rank 0 writes; plain Keras reads it, and training goes on from it."""
+    path = folder / "model.keras"
+    model = compiled(make_model(seed=1), hvd.DistributedOptimizer(sgd()))
+    best = folder / f"best-{hvd.rank()}.keras"
+    fit(model, callbacks=[hvd.callbacks.BestModelCheckpoint(best, monitor="loss")])
+    if hvd.rank() == 0:
+        model.save(path)
+    hvd.barrier()
+    loaded, plain = hvd.load_model(path), keras.models.load_model(path)
+    before = distance(loaded, model)
+    fit(model)
+    fit(loaded)
+    fit(plain, whole=True)
+    return {
+        "loaded": before,
+        "afterwards": distance(loaded, model),
+        "plain": distance(plain, model),
+        "best": best.exists(),
+        "class": type(plain.optimizer) is type(sgd()),
+    }
+
+
+def values(_folder: Path) -> Any:
+    """Operations on arrays, numbers and the backend's own tensors."""
+    rank = hvd.rank()
+    tensor = keras.ops.convert_to_tensor(np.full((2, 2), rank, "float32"))
+    reduced, sent = hvd.allreduce(tensor, op=hvd.Sum), hvd.broadcast(tensor, 1)
+    gathered = hvd.allgather(keras.ops.convert_to_tensor(np.full(1 + rank, rank, "int32")))
+    assert all(keras.ops.is_tensor(one) for one in (reduced, sent, gathered))
+    whole = keras.Variable(np.full(3, rank), trainable=False, dtype="int32")
+    variables = [keras.Variable(float(rank)), whole]
+    hvd.broadcast_global_variables(1, variables)
+    return {
+        "reduced": keras.ops.convert_to_numpy(reduced).tolist(),
+        "sent": keras.ops.convert_to_numpy(sent).tolist(),
+        "gathered": keras.ops.convert_to_numpy(gathered).tolist(),
+        "array": hvd.allreduce(np.array([rank, 2.0])).tolist(),
+        "number": float(hvd.allreduce(float(rank))),
+        "object": hvd.broadcast_object({"rank": rank}, root_rank=1),
+        "variables": [keras.ops.convert_to_numpy(one.value).tolist() for one in variables],
+        "ranks": [hvd.size(), hvd.local_rank(), hvd.local_size(), hvd.cross_rank()],
+        "device": hvd.pin_device(),
+    }
+
+
+def in_a_compiled_step(_folder: Path) -> Any:
+    """A user's own use of an operation within a step that gets compiled."""
+
+    class Averaging(keras.layers.Layer):  # type: ignore[misc]
+        def call(self, inputs: Any) -> Any:
+            return inputs + hvd.allreduce(keras.ops.sum(keras.ops.stop_gradient(inputs)))
+
+        def compute_output_shape(self, shape: Any) -> Any:
+            return shape
+
+        def compute_output_spec(self, inputs: Any) -> Any:
+            return keras.KerasTensor(inputs.shape, inputs.dtype)
+
+    model = keras.Sequential([keras.Input((2,)), Averaging()])
+    return model.predict(np.full((1, 2), hvd.rank(), "float32"), verbose=0).tolist()
+
+
+def adasum(_folder: Path) -> Any:
+    model = compiled(make_model(seed=1), hvd.DistributedOptimizer(sgd(), op=hvd.Adasum))
+    fit(model)
+    reference = compiled(make_model(seed=1), sgd())
+    fit(reference, whole=True)
+    sums = [float(weights.sum()) for weights in model.get_weights()]
+    return {"sums": sums, "distance": distance(model, reference)}
+
+
+def refusals(_folder: Path) -> Any:
+    def message(act: Callable[[], Any]) -> str:
+        try:
+            act()
+        except UsageError as error:
+            return str(error)
+        return "nothing was refused"
+
+    def compile_with_xla() -> None:
+        model = make_model(seed=1)
+        compiled(model, hvd.DistributedOptimizer(sgd()), jit_compile=True)
+        fit(model)
+
+    built = sgd()
+    built.build(make_model(seed=1).trainable_variables)
+    wrap = hvd.DistributedOptimizer
+    found = {
+        "twice": message(lambda: wrap(wrap(sgd()))),
+        "no optimizer": message(lambda: wrap("sgd")),
+        "op": message(lambda: wrap(sgd(), op=hvd.Max)),
+        "built": message(lambda: wrap(built, backward_passes_per_step=2)),
+        "variables": message(lambda: hvd.broadcast_global_variables(0, [3])),
+    }
+    if keras.backend.backend() == "tensorflow":
+        found["xla"] = message(compile_with_xla)
+    return found
+
+
+SCENARIOS = [
+    equals_one_rank, several_passes, not_compiled, embedding, metrics, schedules,
+    momentum_correction, overflow, saved_and_loaded, values, in_a_compiled_step,
+    adasum, refusals,
+]  # fmt: skip
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    hvd.init()
+    found = {scenario.__name__: scenario(folder) for scenario in SCENARIOS}
+    (folder / f"rank-{hvd.rank()}.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
