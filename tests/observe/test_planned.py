@@ -39,7 +39,7 @@ def test_all_strategies_are_planned() -> None:
 
 
 def test_the_global_batch_is_the_same_for_all() -> None:
-    batches = {one.settings.global_batch(one.ranks) for one in planned(batch_size_per_rank=8)}
+    batches = {one.settings.batch(one.ranks) for one in planned(batch_size_per_rank=8)}
     assert batches == {16}
 
 
