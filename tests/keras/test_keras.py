@@ -43,7 +43,7 @@ def run_script(backend: str, folder: Path, *script: object) -> str:
 @pytest.fixture(scope="module", params=BACKENDS)
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
     folder = tmp_path_factory.mktemp(request.param)
-    run_script(request.param, folder, ROOT / "tests" / "keras" / "job.py", folder)
+    run_script(request.param, ROOT, "-m", "tests.keras.job", folder)
     ranks = [json.loads((folder / f"rank-{rank}.json").read_text()) for rank in range(2)]
     return {name: [one[name] for one in ranks] for name in ranks[0]}
 

@@ -6,6 +6,7 @@ agree once on what there is, and a rank that waits in vain says for whom.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import count
 from typing import Any, final
 
@@ -38,10 +39,8 @@ class HostExchange:
         self.options = options
         self.passes = passes
         self.title = f"DistributedOptimizer.keras.{next(_numbers)}"
-        self._exchange: GradientExchange | None = None
-        self._slots: list[nn.Parameter] = []
-        self._zeros: list[Tensor] = []
-        self._added = 0
+        #: Room for gradients of the shapes seen so far: usually one.
+        self._rooms: dict[Any, _Room] = {}
 
     @property
     def is_alone(self) -> bool:
@@ -49,58 +48,76 @@ class HostExchange:
         where = self.options.process_set
         return not where.included() or where.size() == 1
 
-    def combine(self, gradients: Sequence[Any], step: Any = None) -> list[Tensor]:
+    def combine(self, gradients: Sequence[Any], passes_done: Any = None) -> list[Tensor]:
         """Collective, at the last of some passes. All ranks' gradients combined; before: zeros.
 
-        `step` counts the passes. The results are memory that the next call uses again.
+        The results are memory that the next call uses again.
         """
-        self._take(gradients)
-        self._added += 1
-        if step is not None and (int(step) + 1) % self.passes.number:
-            return self._zeros
-        results = self._combined()
-        for result in results:
-            # Keras divides by the number of passes. After an overflow there were fewer of them.
-            divisor = self._added if self.passes.averaged else 1
-            if self.passes.number != divisor:
-                result.mul_(self.passes.number / divisor)
-        self._added = 0
+        room = self._room(gradients)
+        room.add(gradients)
+        number = self.passes.number
+        if passes_done is not None and (int(passes_done) + 1) % number:
+            return room.zeros
+        # Keras divides by the number of passes. After an overflow there were fewer of them.
+        divisor = room.added if self.passes.averaged else 1
+        results = room.combine()
+        if number != divisor:
+            for result in results:
+                result.mul_(number / divisor)
         return results
 
-    def _combined(self) -> list[Tensor]:
-        gradients = [_gradient(slot) for slot in self._slots]
-        if self.options.op is Adasum:
-            combined = grouped_allreduce(gradients, name=self.title, op=Adasum)
+    def _room(self, gradients: Sequence[Any]) -> "_Room":
+        key = tuple((str(one.dtype), tuple(one.shape)) for one in gradients)
+        if key not in self._rooms:
+            title = f"{self.title}.{len(self._rooms)}"
+            self._rooms[key] = _Room(title, gradients, self.options)
+        return self._rooms[key]
+
+
+@final
+class _Room:
+    """The memory in which gradients of certain shapes are added up and combined."""
+
+    def __init__(self, title: str, gradients: Sequence[Any], options: Options) -> None:
+        self._title, self._options = title, options
+        #: How many passes have been added up.
+        self.added = 0
+        self._slots = [_slot(gradient) for gradient in gradients]
+        named = [(f"gradient.{number}", slot) for number, slot in enumerate(self._slots)]
+        self._exchange = GradientExchange(title, named, options)
+
+    @cached_property
+    def zeros(self) -> list[Tensor]:
+        """What there is before the last pass."""
+        return [torch.zeros_like(_gradient(slot)) for slot in self._slots]
+
+    def add(self, gradients: Sequence[Any]) -> None:
+        """Take the gradients of one more pass."""
+        for slot, gradient in zip(self._slots, gradients, strict=True):
+            _put(_gradient(slot), gradient, add=self.added > 0)
+        self.added += 1
+
+    def combine(self) -> list[Tensor]:
+        """Collective. What all ranks have added up; the next pass begins anew."""
+        self.added = 0
+        if self._options.op is Adasum:
+            gradients = [_gradient(slot) for slot in self._slots]
+            combined = grouped_allreduce(gradients, name=self._title, op=Adasum)
             for own, result in zip(gradients, combined, strict=True):
                 own.copy_(result)
-            return gradients
-        assert self._exchange is not None
-        self._exchange.finish()
+        else:
+            self._exchange.finish()
         return [_gradient(slot) for slot in self._slots]
 
-    def _take(self, gradients: Sequence[Any]) -> None:
-        if [slot.shape for slot in self._slots] != [tuple(one.shape) for one in gradients]:
-            self._make_room(gradients)
-        for slot, gradient in zip(self._slots, gradients, strict=True):
-            _put(_gradient(slot), gradient, add=self._added > 0)
 
-    def _make_room(self, gradients: Sequence[Any]) -> None:
-        """Begin anew, with gradients of these shapes."""
-        self._slots = []
-        for gradient in gradients:
-            dtype = getattr(torch, str(gradient.dtype).removeprefix("torch."))
-            memory = torch.zeros(tuple(gradient.shape), dtype=dtype)
-            # A parameter only for the sake of its gradient: one element stands for them all.
-            one = torch.zeros(1, dtype=dtype).as_strided(memory.shape, [0] * memory.dim())
-            slot = nn.Parameter(one)
-            slot.grad = memory
-            self._slots.append(slot)
-        self._zeros = []
-        if self.passes.number > 1:
-            self._zeros = [torch.zeros_like(_gradient(slot)) for slot in self._slots]
-        named = [(f"gradient.{number}", slot) for number, slot in enumerate(self._slots)]
-        self._exchange = GradientExchange(self.title, named, self.options)
-        self._added = 0
+def _slot(gradient: Any) -> nn.Parameter:
+    """A parameter only for the sake of its gradient: one element stands for all."""
+    dtype = getattr(torch, str(gradient.dtype).removeprefix("torch."))
+    memory = torch.zeros(tuple(gradient.shape), dtype=dtype)
+    one = torch.zeros(1, dtype=dtype).as_strided(memory.shape, [0] * memory.dim())
+    slot = nn.Parameter(one)
+    slot.grad = memory
+    return slot
 
 
 def _gradient(slot: nn.Parameter) -> Tensor:

@@ -8,6 +8,7 @@ part of the step that gets compiled.
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
+from math import prod
 from typing import Any, final
 
 from phalanx.errors import UsageError
@@ -75,17 +76,10 @@ def _exchanged(host: HostExchange, gradients: list[Any], more: tuple[Any, ...]) 
         start = 0
         for number in group:
             shape = tuple(gradients[number].shape)
-            size = _size(shape)
+            size = prod(shape)
             combined[number] = ops.reshape(whole[start : start + size], shape)
             start += size
     return [combined[number] for number in range(len(gradients))]
-
-
-def _size(shape: tuple[int, ...]) -> int:
-    size = 1
-    for length in shape:
-        size *= length
-    return size
 
 
 def _dense(gradient: Any) -> Any:
@@ -191,17 +185,7 @@ def DistributedOptimizer(  # noqa: N802
     together, dense and on the host, so `name`, `device_dense`, `device_sparse`, `sparse_as_dense`,
     `num_groups` and `groups` change nothing.
     """
-    if not isinstance(optimizer, keras.optimizers.Optimizer):
-        raise UsageError(
-            f"DistributedOptimizer takes a Keras optimizer such as keras.optimizers.SGD(0.1), "
-            f"not {optimizer!r}"
-        )
-    if distribution_of(optimizer) or distribution_of(getattr(optimizer, "inner_optimizer", None)):
-        raise UsageError("this optimizer is distributed already: wrap it once")
-    if op not in (Average, Sum, Adasum):
-        raise UsageError(f"DistributedOptimizer has op Average, Sum and Adasum, not {op}")
-    if gradient_predivide_factor != 1.0 and op is not Average:
-        raise UsageError("gradient_predivide_factor is for op=hvd.Average alone")
+    _check(optimizer, op, predivides=gradient_predivide_factor != 1.0)
     options = Options(
         op=op,
         predivide=float(gradient_predivide_factor),
@@ -212,6 +196,20 @@ def DistributedOptimizer(  # noqa: N802
     )
     passes = _passes(optimizer, backward_passes_per_step, average_aggregated_gradients)
     return _wrapped(optimizer, Distribution(HostExchange(options, passes)))
+
+
+def _check(optimizer: Any, op: ReduceOp, *, predivides: bool) -> None:
+    if not isinstance(optimizer, keras.optimizers.Optimizer):
+        raise UsageError(
+            f"DistributedOptimizer takes a Keras optimizer such as keras.optimizers.SGD(0.1), "
+            f"not {optimizer!r}"
+        )
+    if distribution_of(optimizer) or distribution_of(getattr(optimizer, "inner_optimizer", None)):
+        raise UsageError("this optimizer is distributed already: wrap it once")
+    if op not in (Average, Sum, Adasum):
+        raise UsageError(f"DistributedOptimizer has op Average, Sum and Adasum, not {op}")
+    if predivides and op is not Average:
+        raise UsageError("gradient_predivide_factor is for op=hvd.Average alone")
 
 
 def _wrapped(optimizer: Any, distribution: Distribution) -> Any:
