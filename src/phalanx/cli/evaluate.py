@@ -1,7 +1,11 @@
 """`phalanx evaluate`: the metrics of a trained model, from its run or from a file of weights."""
 
+from phalanx.cli.console import wide_console
 from phalanx.cli.evaluate_flags import with_run_or_weights
 from phalanx.train.settings import Settings
+
+#: A confusion matrix of more classes would be too wide to read.
+_MOST_CLASSES = 20
 
 
 @with_run_or_weights
@@ -12,7 +16,9 @@ def evaluate(settings: Settings) -> None:
     * `phalanx evaluate --weights FILE --model mlp --hidden 25 --dataset mat --data-dir FILE.mat`
       evaluates weights from elsewhere: on the data's test part, or on all of it if it has none.
     """
+    from phalanx.cli.tables import plain_table
     from phalanx.train import inference
+    from phalanx.train.confusion import confusion_table
     from phalanx.train.session import Session
 
     session = Session(settings, threads=settings.threads)
@@ -22,9 +28,13 @@ def evaluate(settings: Settings) -> None:
         session.dataset.test,
         loss=session.loss,
         dtype=session.dtype,
+        metrics=("confusion", *settings.metrics),
     )
     if session.is_first:
+        more = "".join(f"  {name} {value:.6g}" for name, value in metrics.more.items())
         print(
             f"{settings.dataset}: {metrics.count:,} test samples  "
-            f"loss {metrics.loss:.6f}  accuracy {metrics.accuracy:.2%}"
+            f"loss {metrics.loss:.6f}  accuracy {metrics.accuracy:.2%}{more}"
         )
+        if metrics.confusion and len(session.dataset.classes) <= _MOST_CLASSES:
+            wide_console().print(plain_table(confusion_table(metrics, session.dataset.classes)))

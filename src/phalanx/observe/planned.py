@@ -57,7 +57,7 @@ class Planned:
     def flags(self) -> list[str]:
         """What to call `phalanx train` with, the run's folder aside."""
         flags = train_flags(dataclasses.replace(self.settings, output=None, profile=True))
-        return flags if self.device == CPU else [*flags, f"--device={self.device}"]
+        return [*flags, f"--device={self.device}"]
 
 
 def train_flags(settings: Settings) -> list[str]:
