@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.binding import bind_to_core
+from benchmarks.gloo import end_without_teardown
 
 SIZES = (16, 1 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20, 128 << 20)
 
@@ -57,11 +58,7 @@ def _gloo() -> Ranks:
 
         return Exchange(buffer, run)
 
-    def close() -> None:
-        dist.barrier()
-        dist.destroy_process_group()
-
-    return Ranks(dist.get_rank(), dist.get_world_size(), open_exchange, close)
+    return Ranks(dist.get_rank(), dist.get_world_size(), open_exchange, end_without_teardown)
 
 
 def _gloo_bound() -> Ranks:

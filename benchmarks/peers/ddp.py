@@ -7,6 +7,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from benchmarks.binding import bind_to_core
+from benchmarks.gloo import end_without_teardown
 from benchmarks.peers.loop import Peer, Step, build, make_step, run
 from benchmarks.workloads import Workload
 
@@ -35,8 +36,7 @@ class DDP(Peer):
         return total.item() / self.ranks
 
     def close(self) -> None:
-        dist.barrier()
-        dist.destroy_process_group()
+        end_without_teardown()
 
 
 if __name__ == "__main__":

@@ -103,6 +103,7 @@ def test_a_stray_byte_before_a_banner_hides_nothing() -> None:
     ours = [b"\0" + RULE, b"MPI_ABORT was invoked on rank 1\n", RULE, b"\x9d\n"]
     more = [RULE, b"prterun has exited due to process rank 1\n", RULE]
     assert list(without_abort_banners([b"before\n", b"\n", *ours, *more])) == [b"before\n", b"\n"]
+    assert list(without_abort_banners([b"\0rank 1: no\n"])) == [b"rank 1: no\n"]
     behind_a_line = [b"the cause" + RULE, b"MPI_ABORT was invoked on rank 1\n", RULE]
     assert list(without_abort_banners(behind_a_line)) == [b"the cause\n"]
 

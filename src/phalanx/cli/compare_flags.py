@@ -149,4 +149,8 @@ def _settings(given: dict[str, Any]) -> Settings:
 
 
 def _keys(config: Path) -> set[str]:
-    return {key.replace("-", "_") for key in tomllib.loads(config.read_text(encoding="utf-8"))}
+    try:
+        found = tomllib.loads(config.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError:  # another program's file, which was understood already
+        return set()
+    return {key.replace("-", "_") for key in found}

@@ -1,8 +1,12 @@
 """`phalanx evaluate`: the metrics of a trained model, from its run or from a file of weights."""
 
-from phalanx.cli.console import wide_console
+from typing import TYPE_CHECKING
+
 from phalanx.cli.evaluate_flags import with_run_or_weights
 from phalanx.train.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 #: A confusion matrix of more classes would be too wide to read.
 _MOST_CLASSES = 20
@@ -37,4 +41,14 @@ def evaluate(settings: Settings) -> None:
             f"loss {metrics.loss:.6f}  accuracy {metrics.accuracy:.2%}{more}"
         )
         if metrics.confusion and len(session.dataset.classes) <= _MOST_CLASSES:
-            wide_console().print(plain_table(confusion_table(metrics, session.dataset.classes)))
+            table = plain_table(confusion_table(metrics, session.dataset.classes))
+            _console().print(table)
+
+
+def _console() -> "Console":
+    """The terminal, or a wide page; a launched rank's output only looks like a terminal."""
+    from rich.console import Console
+
+    from phalanx.train.progress import on_terminal
+
+    return Console() if on_terminal() else Console(width=160, force_terminal=False)

@@ -205,6 +205,7 @@ def without_abort_banners(lines: Iterable[bytes]) -> Iterator[bytes]:
     """
     box: list[bytes] = []
     for line in lines:
+        line = line.replace(b"\0", b"")  # mpiexec sends one now and then, before anybody's line
         rule = _RULE.match(line)
         if box:
             box.append(line)
