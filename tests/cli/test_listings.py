@@ -35,6 +35,7 @@ def test_strategies_in_short() -> None:
         assert f"{entry.name}: {entry.summary} moves {entry.moves}" in listed
         assert entry.when in listed
     assert "a step over" not in listed
+    assert "your own is --strategy FILE.py:CLASS" in words(listed)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)

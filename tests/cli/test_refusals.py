@@ -27,6 +27,7 @@ from tests.cli.conftest import Phalanx
         (["--batch-size", "8", "--batch-size-per-rank", "4"], "give one"),
         (["--learning-rate", "-1"], "--learning-rate must be 0 or more"),
         (["--learning-rate", "nan"], "--learning-rate must be 0 or more"),
+        (["--schedule", "cosine", "--schedule-factor", "0.5"], "for --schedule step and plateau"),
         (["--validation-split", "1"], "--validation-split must be from 0 to below 1"),
         (["--epochs", "-1"], "--epochs must be 0 or more"),
         (["--threads", "0"], "--threads must be at least 1"),

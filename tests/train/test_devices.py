@@ -66,8 +66,8 @@ def test_without_a_gpu() -> None:
 
 
 def test_gpus_are_for_some_strategies() -> None:
-    assert default_strategy(2, gpus=True) == "allreduce"
-    assert default_strategy(1, gpus=True) == "single"
+    assert default_strategy(2, central=False) == "allreduce"
+    assert default_strategy(1, central=False) == "single"
     assert gpu_obstacle("allreduce", ["overlap"]) is None
     assert gpu_obstacle("mine.py:Mine") is None
     check_settings(Settings(device="cuda"), 2)

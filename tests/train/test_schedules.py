@@ -23,6 +23,7 @@ def rates(losses: list[float], **choices: Any) -> list[float]:
     for loss in losses:
         for _ in range(STEPS):
             found.append(schedule.learning_rate)
+            optimizer.step()
             schedule.after_step()
         schedule.after_epoch(loss)
     return found

@@ -2,7 +2,7 @@
 
 import dataclasses
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated
 
 import typer
@@ -59,19 +59,23 @@ def strategies(
             batch_size=64 if batch_size is None else batch_size,
         )
     console = wide_console()
-    shown_all = name is None
     for entry in STRATEGIES.values() if name is None else [STRATEGIES[name]]:
-        lines = [*(_in_short if shown_all else _in_full)(entry, work)]
-        _print(console, f"{entry.name}: {entry.summary}", bold=len(entry.name))
-        names = 2 + max(len(name) for name, _ in lines)
-        for name, text in lines:
-            _print(console, f"  {name:{names}}{text}", indent=2 + names, dim=2 + names)
-        console.print()
+        _explain(console, entry, _in_short(entry, work) if name is None else _in_full(entry, work))
     if name is None:
         _print(
             console,
             "`phalanx strategies NAME` explains one in full; your own is --strategy FILE.py:CLASS",
         )
+
+
+def _explain(console: Console, entry: Entry, lines: Iterable[tuple[str, str]]) -> None:
+    """An entry's summary, and below it a line for each thing to know about it."""
+    about = [*lines]
+    width = 2 + max(len(label) for label, _ in about)
+    _print(console, f"{entry.name}: {entry.summary}", bold=len(entry.name))
+    for label, text in about:
+        _print(console, f"  {label:{width}}{text}", indent=2 + width, dim=2 + width)
+    console.print()
 
 
 def _workload(model: str, dataset: str, *, ranks: int, batch_size: int) -> Workload:

@@ -15,6 +15,7 @@ import torch
 
 from phalanx.comm.base import Call, Communicator, Request, Value
 from phalanx.comm.buffers import Plan, Side, as_tensor, dtype_name, label, plan
+from phalanx.comm.wrapped import WrappedCommunicator
 from phalanx.errors import MismatchError, UsageError
 
 _HEADER_BYTES = 256
@@ -38,13 +39,11 @@ class _Claim:
 
 
 @final
-class CheckedCommunicator(Communicator):
+class CheckedCommunicator(WrappedCommunicator):
     """Another communicator, with every operation checked across its ranks before it starts."""
 
     def __init__(self, inner: Communicator) -> None:
-        self._inner = inner
-        self.rank = inner.rank
-        self.size = inner.size
+        super().__init__(inner)
         self._arriving: dict[tuple[int, int], deque[_Receive]] = {}
 
     def run(self, call: Call) -> None:
@@ -102,29 +101,26 @@ class CheckedCommunicator(Communicator):
 
     def broadcast_object(self, value: Value, root: int = 0) -> Value:
         self._agree(_Claim("broadcast_object", root=root))
-        return self._inner.broadcast_object(value, root)
+        return super().broadcast_object(value, root)
 
     def gather_objects(self, value: Value, root: int = 0) -> list[Value] | None:
         self._agree(_Claim("gather_objects", root=root))
-        return self._inner.gather_objects(value, root)
+        return super().gather_objects(value, root)
 
     def allgather_objects(self, value: Value) -> list[Value]:
         self._agree(_Claim("allgather_objects"))
-        return self._inner.allgather_objects(value)
+        return super().allgather_objects(value)
 
     def split(self, color: int, key: int = 0) -> Communicator:
         self._agree(_Claim("split"))
-        return CheckedCommunicator(self._inner.split(color, key))
+        return super().split(color, key)
 
     def host(self) -> Communicator:
         self._agree(_Claim("host"))
-        return CheckedCommunicator(self._inner.host())
+        return super().host()
 
-    def free(self) -> None:
-        self._inner.free()
-
-    def abort(self, code: int) -> None:
-        self._inner.abort(code)
+    def _wrap(self, inner: Communicator) -> Communicator:
+        return CheckedCommunicator(inner)
 
 
 class _Staged(Request):

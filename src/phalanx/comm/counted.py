@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import final
 
-from phalanx.comm.base import Array, Call, Communicator, Request, Value
+from phalanx.comm.base import Array, Call, Communicator, Request
+from phalanx.comm.wrapped import WrappedCommunicator
 
 
 @dataclass
@@ -19,14 +20,12 @@ class Traffic:
 
 
 @final
-class CountedCommunicator(Communicator):
+class CountedCommunicator(WrappedCommunicator):
     """Another communicator; those split off from it count together with it."""
 
     def __init__(self, inner: Communicator, traffic: Traffic) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._traffic = traffic
-        self.rank = inner.rank
-        self.size = inner.size
 
     def run(self, call: Call) -> None:
         self._traffic.bytes += self._sent(call)
@@ -59,26 +58,8 @@ class CountedCommunicator(Communicator):
         buffer = call.receive if call.send is None else call.send
         return _bytes(buffer)
 
-    def broadcast_object(self, value: Value, root: int = 0) -> Value:
-        return self._inner.broadcast_object(value, root)
-
-    def gather_objects(self, value: Value, root: int = 0) -> list[Value] | None:
-        return self._inner.gather_objects(value, root)
-
-    def allgather_objects(self, value: Value) -> list[Value]:
-        return self._inner.allgather_objects(value)
-
-    def split(self, color: int, key: int = 0) -> Communicator:
-        return CountedCommunicator(self._inner.split(color, key), self._traffic)
-
-    def host(self) -> Communicator:
-        return CountedCommunicator(self._inner.host(), self._traffic)
-
-    def free(self) -> None:
-        self._inner.free()
-
-    def abort(self, code: int) -> None:
-        self._inner.abort(code)
+    def _wrap(self, inner: Communicator) -> Communicator:
+        return CountedCommunicator(inner, self._traffic)
 
 
 def _bytes(buffer: Array | None) -> int:

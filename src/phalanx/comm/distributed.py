@@ -19,10 +19,11 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from phalanx.comm.base import Array, Call, Communicator, Op, Request, Value
+from phalanx.comm.base import Array, Call, Communicator, Op, Request
 from phalanx.comm.buffers import Plan, Side, plan
 from phalanx.comm.encoding import as_bytes, can_combine, decode, encode
 from phalanx.comm.rendezvous import on_one_host, open_store
+from phalanx.comm.wrapped import WrappedCommunicator
 from phalanx.errors import UsageError
 
 _OPERATORS: dict[Op, Any] = {
@@ -48,15 +49,13 @@ class _Begun(NamedTuple):
 
 
 @final
-class DistributedCommunicator(Communicator):
+class DistributedCommunicator(WrappedCommunicator):
     """The ranks of another communicator, with their tensors on a device."""
 
     def __init__(self, inner: Communicator, device: torch.device) -> None:
         """Collective. `inner` moves what is not on the device; it is freed with this one."""
-        self._inner = inner
+        super().__init__(inner)
         self._device = device
-        self.rank = inner.rank
-        self.size = inner.size
         self._store = open_store(inner)  # rank 0's serves all others
         self._group = _open_group(self._store, inner, device)
         inner.barrier()  # else rank 0 could give the store back while others still read it
@@ -206,27 +205,12 @@ class DistributedCommunicator(Communicator):
         whole = side.tensor.numel() * size
         return [whole if rank == root else 0 for rank in range(self.size)]
 
-    def broadcast_object(self, value: Value, root: int = 0) -> Value:
-        return self._inner.broadcast_object(value, root)
-
-    def gather_objects(self, value: Value, root: int = 0) -> list[Value] | None:
-        return self._inner.gather_objects(value, root)
-
-    def allgather_objects(self, value: Value) -> list[Value]:
-        return self._inner.allgather_objects(value)
-
-    def split(self, color: int, key: int = 0) -> Communicator:
-        return DistributedCommunicator(self._inner.split(color, key), self._device)
-
-    def host(self) -> Communicator:
-        return DistributedCommunicator(self._inner.host(), self._device)
-
     def free(self) -> None:
         self._group = self._store = None
-        self._inner.free()
+        super().free()
 
-    def abort(self, code: int) -> None:
-        self._inner.abort(code)
+    def _wrap(self, inner: Communicator) -> Communicator:
+        return DistributedCommunicator(inner, self._device)
 
 
 @final

@@ -9,8 +9,9 @@ from typing import final
 import torch
 from torch import Tensor
 
-from phalanx.comm.base import Call, Communicator, Request, Value
+from phalanx.comm.base import Call, Communicator, Request
 from phalanx.comm.buffers import Side, plan
+from phalanx.comm.wrapped import WrappedCommunicator
 from phalanx.errors import UsageError
 
 #: Verbs that read what they write to.
@@ -18,16 +19,14 @@ _IN_PLACE = ("broadcast", "reduce", "allreduce")
 
 
 @final
-class StagedCommunicator(Communicator):
+class StagedCommunicator(WrappedCommunicator):
     """Another communicator; what is in CPU memory goes to it as it is."""
 
     def __init__(self, inner: Communicator, *, everything: bool = False) -> None:
         """With `everything`, tensors in CPU memory are staged as well, to try out how it works."""
-        self._inner = inner
+        super().__init__(inner)
         self._everything = everything
         self._rooms = _Rooms()
-        self.rank = inner.rank
-        self.size = inner.size
 
     def run(self, call: Call) -> None:
         staged = self._stage(call)
@@ -60,26 +59,8 @@ class StagedCommunicator(Communicator):
             return None
         return _Staged(call, planned.send, planned.receive, rooms=self._rooms)
 
-    def broadcast_object(self, value: Value, root: int = 0) -> Value:
-        return self._inner.broadcast_object(value, root)
-
-    def gather_objects(self, value: Value, root: int = 0) -> list[Value] | None:
-        return self._inner.gather_objects(value, root)
-
-    def allgather_objects(self, value: Value) -> list[Value]:
-        return self._inner.allgather_objects(value)
-
-    def split(self, color: int, key: int = 0) -> Communicator:
-        return StagedCommunicator(self._inner.split(color, key), everything=self._everything)
-
-    def host(self) -> Communicator:
-        return StagedCommunicator(self._inner.host(), everything=self._everything)
-
-    def free(self) -> None:
-        self._inner.free()
-
-    def abort(self, code: int) -> None:
-        self._inner.abort(code)
+    def _wrap(self, inner: Communicator) -> Communicator:
+        return StagedCommunicator(inner, everything=self._everything)
 
 
 class _Rooms:

@@ -44,14 +44,12 @@ from phalanx.strategies.ledger import NONE_LEFT, Ledger, Record
 from phalanx.strategies.lines import NOTE, Line, Note
 from phalanx.strategies.passes import make_pass
 from phalanx.strategies.randomness import seed_part
-from phalanx.strategies.replica import Replica, broadcast_model
+from phalanx.strategies.replica import Replica, average_buffers, broadcast_model
 from phalanx.strategies.serving import (
     NOTHING,
     SERVER,
     Message,
-    average_buffers_of_workers,
     check_workers,
-    count_as_stepped,
     receive_all,
     send_all,
     serve_in_step,
@@ -239,7 +237,6 @@ class AsynchronousWorker(Worker):
             outcomes.append(self._compute(batch, part))
             part = self._ask(batch, has_gradient=True)
         self._batches += 1
-        count_as_stepped(self._task.optimizer)
         return joined(outcomes)
 
     def _ask(self, batch: Batch, *, has_gradient: bool) -> int:
@@ -284,4 +281,4 @@ def _share_weights(comm: Communicator, task: Task, flat: FlatParameters) -> None
     flat.attach(0)
     for block in flat.blocks:
         comm.broadcast(block.values, SERVER)
-    average_buffers_of_workers(comm, task.model)
+    average_buffers(comm, task.model, serving=1)

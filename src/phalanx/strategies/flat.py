@@ -190,12 +190,12 @@ def _views(flat: Tensor, layout: Layout) -> tuple[Tensor, ...]:
     for start, parameter in zip(layout.starts, layout.parameters, strict=True):
         view = torch.empty(0, dtype=layout.dtype, device=flat.device)
         offset = flat.storage_offset() + start
-        view.set_(flat.untyped_storage(), offset, parameter.shape, _dense_strides(parameter))
+        view.set_(flat.untyped_storage(), offset, parameter.shape, dense_strides(parameter))
         views.append(view)
     return tuple(views)
 
 
-def _dense_strides(parameter: Tensor) -> tuple[int, ...]:
+def dense_strides(parameter: Tensor) -> tuple[int, ...]:
     """The parameter's own strides, channels-last for one, if they leave no gaps."""
     return torch.empty_like(parameter, memory_format=torch.preserve_format).stride()
 

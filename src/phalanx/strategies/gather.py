@@ -18,7 +18,7 @@ from phalanx.strategies.base import Outcome, Strategy, Task, Worker
 from phalanx.strategies.flat import FlatParameters
 from phalanx.strategies.gradient import PartGradients
 from phalanx.strategies.replica import Replica, average_buffers, broadcast_model
-from phalanx.strategies.serving import SERVER, count_as_stepped
+from phalanx.strategies.serving import SERVER
 from phalanx.strategies.statistics import Statistics
 from phalanx.strategies.summing import RowSum
 
@@ -67,8 +67,6 @@ class GatherWorker(Worker):
         self._gather()
         if self._comm.rank == SERVER:
             self._update()
-        else:
-            count_as_stepped(self._task.optimizer)
         with phase("broadcast"):
             for block in self._flat.blocks:
                 self._comm.broadcast(block.values, SERVER)

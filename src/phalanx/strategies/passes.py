@@ -16,6 +16,7 @@ from torch.func import functional_call, grad_and_value
 
 from phalanx.clock import phase
 from phalanx.strategies.base import Task
+from phalanx.strategies.untouched import untouched
 
 log = logging.getLogger("phalanx.compile")
 
@@ -106,25 +107,19 @@ class CompiledPass:
 
     def _choose(self, inputs: Tensor, targets: Tensor) -> Pass:
         """Time both ways on these samples, leaving no trace in the model."""
-        model = self._task.model
-        state = [tensor.clone() for tensor in model.buffers()]
-        random = torch.get_rng_state()
         times = {}
         try:
-            for name, way in (("compiled", self._run), ("eager", self._eager)):
-                way(inputs, targets, 0.0)
-                started = time.perf_counter()
-                for _ in range(_TRIALS):
-                    way(inputs, targets, 0.0)  # a share of 0 leaves all gradients as they are
-                times[name] = (time.perf_counter() - started) / _TRIALS
+            with untouched([self._task.model]):
+                for name, way in (("compiled", self._run), ("eager", self._eager)):
+                    way(inputs, targets, 0.0)
+                    started = time.perf_counter()
+                    for _ in range(_TRIALS):
+                        way(inputs, targets, 0.0)  # a share of 0 leaves all gradients as they are
+                    times[name] = (time.perf_counter() - started) / _TRIALS
         except Exception as error:  # whatever of a model cannot be compiled, the eager pass can do
             cause = " ".join(f"{type(error).__name__}: {error}".split())[:200]
             log.warning("--compile: this model does not compile, so it runs as it is: %s", cause)
             return self._eager
-        finally:
-            torch.set_rng_state(random)
-            for tensor, before in zip(model.buffers(), state, strict=True):
-                tensor.copy_(before)
         faster = times["compiled"] < times["eager"]
         log.info(
             "--compile: a pass takes %.3f ms compiled and %.3f ms as it is: %s",

@@ -144,15 +144,18 @@ _ON_CPUS_ALONE = frozenset({"algorithm", "compress"})
 OPTIONS = tuple(dict.fromkeys(option for entry in _ENTRIES for option in entry.options))
 
 
-def default_strategy(ranks: int, options: Iterable[str] = (), *, gpus: bool = False) -> str:
-    """What trains when the user names no strategy: with options, one that has them."""
+def default_strategy(ranks: int, options: Iterable[str] = (), *, central: bool = True) -> str:
+    """What trains when the user names no strategy: with options, one that has them.
+
+    `central` says whether that one can be used, which GPUs and some optimizers do not allow.
+    """
     if wanted := set(options):
         for entry in _ENTRIES:
             if wanted <= set(entry.options):
                 return entry.name
     if ranks == 1:
         return "single"
-    return "allreduce" if gpus else "central"
+    return "central" if central else "allreduce"
 
 
 def check(name: str, ranks: int, *, options: Iterable[str] = ()) -> None:

@@ -50,23 +50,28 @@ def broadcast_model(comm: Communicator, model: nn.Module) -> None:
     if comm.size > 1:
         with phase("broadcast"):
             for tensor in [*model.parameters(), *model.buffers()]:
-                _in_place(comm.broadcast, tensor.detach())
+                in_place(comm.broadcast, tensor.detach())
 
 
-def average_buffers(comm: Communicator, model: nn.Module) -> None:
-    """Collective. Running statistics become their mean over the ranks; counters their maximum."""
+def average_buffers(comm: Communicator, model: nn.Module, *, serving: int = 0) -> None:
+    """Collective. Running statistics become their mean over the ranks; counters their maximum.
+
+    The first `serving` ranks have called no model, and so have none of their own to bring.
+    """
     if comm.size == 1:
         return
     for buffer in model.buffers():
         if buffer.is_floating_point():
-            _in_place(comm.allreduce, buffer)
-            buffer.div_(comm.size)
+            if comm.rank < serving:
+                buffer.zero_()
+            in_place(comm.allreduce, buffer)
+            buffer.div_(comm.size - serving)
         else:
-            _in_place(lambda tensor: comm.allreduce(tensor, "maximum"), buffer)
+            in_place(lambda tensor: comm.allreduce(tensor, "maximum"), buffer)
 
 
 @torch.no_grad()
-def _in_place(operation: Callable[[Tensor], None], tensor: Tensor) -> None:
+def in_place(operation: Callable[[Tensor], None], tensor: Tensor) -> None:
     """Run a communicator's in-place verb, through a dense copy where the tensor is strided."""
     dense = tensor.contiguous()
     operation(dense)

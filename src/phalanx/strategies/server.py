@@ -20,12 +20,11 @@ from phalanx.spelling import unknown
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
 from phalanx.strategies.flat import FlatParameters
 from phalanx.strategies.gradient import PartGradients
-from phalanx.strategies.replica import Replica, broadcast_model
+from phalanx.strategies.replica import Replica, average_buffers, broadcast_model
 from phalanx.strategies.serving import (
     NOTHING,
     SERVER,
     Message,
-    average_buffers_of_workers,
     check_workers,
     receive_all,
     send_all,
@@ -120,7 +119,7 @@ class ChangesServer(Worker):
 
     def sync(self) -> None:
         """Weights are the same everywhere already; running statistics are averaged."""
-        average_buffers_of_workers(self._comm, self._task.model)
+        average_buffers(self._comm, self._task.model, serving=1)
 
 
 @final
@@ -161,4 +160,4 @@ class ChangesWorker(Worker):
 
     def sync(self) -> None:
         """Weights are the same everywhere already; running statistics are averaged."""
-        average_buffers_of_workers(self._comm, self._task.model)
+        average_buffers(self._comm, self._task.model, serving=1)

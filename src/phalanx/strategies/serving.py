@@ -8,9 +8,7 @@ of them the new weights.
 from collections.abc import Iterable
 from typing import NamedTuple, final
 
-import torch
-from torch import Tensor, nn
-from torch.optim import Optimizer
+from torch import Tensor
 
 from phalanx.clock import phase
 from phalanx.comm.base import Communicator
@@ -19,7 +17,7 @@ from phalanx.errors import UsageError
 from phalanx.strategies.base import Outcome, Task, Worker
 from phalanx.strategies.flat import FlatParameters
 from phalanx.strategies.gradient import PartGradients
-from phalanx.strategies.replica import Replica, broadcast_model
+from phalanx.strategies.replica import Replica, average_buffers, broadcast_model
 from phalanx.strategies.statistics import Statistics
 from phalanx.strategies.summing import RowSum
 
@@ -69,29 +67,6 @@ def check_workers(comm: Communicator, name: str) -> None:
             f"strategy '{name}' needs 2 ranks or more, one that serves and one that trains, not "
             f"{comm.size}: start more ranks, or take strategy 'single'"
         )
-
-
-@torch.no_grad()
-def average_buffers_of_workers(comm: Communicator, model: nn.Module) -> None:
-    """Collective. Running statistics become their mean over the workers, on rank 0 as well.
-
-    Counters become their maximum. Rank 0 has called no model, and so has none of its own.
-    """
-    for buffer in model.buffers():
-        dense = buffer.contiguous()
-        if buffer.is_floating_point():
-            if comm.rank == SERVER:
-                dense.zero_()
-            comm.allreduce(dense)
-            dense.div_(comm.size - 1)
-        else:
-            comm.allreduce(dense, "maximum")
-        buffer.copy_(dense)
-
-
-def count_as_stepped(optimizer: Optimizer) -> None:
-    """Note a step that rank 0 takes for this rank: schedulers warn if they come before any."""
-    optimizer._opt_called = True  # type: ignore[attr-defined]
 
 
 def serve_in_step(comm: Communicator, task: Task) -> Worker:
@@ -160,7 +135,7 @@ class InStepServer(Worker):
     def sync(self) -> None:
         """Weights are the same everywhere already; running statistics are averaged."""
         if self._statistics is None:
-            average_buffers_of_workers(self._comm, self._task.model)
+            average_buffers(self._comm, self._task.model, serving=1)
 
 
 @final
@@ -199,10 +174,9 @@ class InStepWorker(Worker):
         if self._statistics is not None:
             with phase("exchange"):
                 self._statistics.finish(batch.size)
-        count_as_stepped(self._task.optimizer)
         return outcome
 
     def sync(self) -> None:
         """Weights are the same everywhere already; running statistics are averaged."""
         if self._statistics is None:
-            average_buffers_of_workers(self._comm, self._task.model)
+            average_buffers(self._comm, self._task.model, serving=1)

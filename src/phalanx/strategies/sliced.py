@@ -93,8 +93,6 @@ class SlicedOptimizer:
 
     def step(self, marks: list[Tensor] | None) -> None:
         """Step the pieces whose parameters are marked as having a gradient; None marks them all."""
-        # Schedulers warn when they step before the optimizer that they were given has.
-        self._source._opt_called = True  # type: ignore[attr-defined]
         if self._optimizer is None:
             return
         groups = zip(self._optimizer.param_groups, self._source.param_groups, strict=True)

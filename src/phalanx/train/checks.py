@@ -130,7 +130,7 @@ def _check_shards(settings: Settings, strategy: str, ranks: int) -> None:
 def _check_device(settings: Settings, strategy: str, ranks: int) -> None:
     if settings.device == "cuda":
         options = settings.strategy_options
-        name = settings.strategy or strategies.default_strategy(ranks, options, gpus=True)
+        name = settings.strategy or strategies.default_strategy(ranks, options, central=False)
         if (obstacle := strategies.gpu_obstacle(name, options)) is not None:
             raise UsageError(f"{obstacle}, or take --device cpu")
     if settings.autocast is not None and strategy in strategies.SPLIT_MODELS:
@@ -153,8 +153,14 @@ def _check_optimizer(settings: Settings) -> None:
         raise UsageError("nesterov=true needs a --momentum above 0")
     if settings.outer_momentum is not None and settings.outer_momentum >= 1:
         raise UsageError(f"--outer-momentum must be below 1, not {settings.outer_momentum}")
-    if not 0 < settings.schedule_factor < 1:
-        raise UsageError(f"--schedule-factor is between 0 and 1, not {settings.schedule_factor}")
+    for name in ("schedule_epochs", "schedule_factor"):
+        if getattr(settings, name) is not None and settings.schedule not in ("step", "plateau"):
+            raise UsageError(
+                f"{_flag(name)} is for --schedule step and plateau, not for {settings.schedule}"
+            )
+    factor = settings.schedule_factor
+    if factor is not None and not 0 < factor < 1:
+        raise UsageError(f"--schedule-factor is between 0 and 1, not {factor}")
 
 
 def _flag(name: str) -> str:

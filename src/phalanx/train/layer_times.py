@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from phalanx.data.split import Samples
 from phalanx.strategies.base import Loss, Table
-from phalanx.strategies.pipeline.measuring import untouched
+from phalanx.strategies.untouched import untouched
 
 _PASSES = 5
 

@@ -4,8 +4,6 @@ The warm-up moves with every step, the rest with every epoch. Each multiplies th
 finds, so that they work one upon the other.
 """
 
-from typing import Any
-
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import (
     CosineAnnealingLR,
@@ -23,10 +21,6 @@ class Schedule:
 
     def __init__(self, optimizer: Optimizer, settings: Settings, *, steps_per_epoch: int) -> None:
         self._optimizer = optimizer
-        # A scheduler warns when the optimizer that it knows has not stepped; strategies may step
-        # slices of it instead.
-        marked: Any = optimizer
-        marked._opt_called = True
         self._warm_up_steps = round(settings.warm_up * steps_per_epoch)
         self._warm_up: LRScheduler | None = None
         if self._warm_up_steps > 0:
@@ -55,13 +49,14 @@ class Schedule:
 
 
 def _make(optimizer: Optimizer, settings: Settings) -> LRScheduler | None:
-    factor = settings.schedule_factor
+    factor = 0.1 if settings.schedule_factor is None else settings.schedule_factor
+    epochs = 10 if settings.schedule_epochs is None else settings.schedule_epochs
     match settings.schedule:
         case "step":
-            return StepLR(optimizer, step_size=settings.schedule_epochs, gamma=factor)
+            return StepLR(optimizer, step_size=epochs, gamma=factor)
         case "cosine":
             return CosineAnnealingLR(optimizer, T_max=max(settings.epochs, 1))
         case "plateau":
-            return ReduceLROnPlateau(optimizer, factor=factor, patience=settings.schedule_epochs)
+            return ReduceLROnPlateau(optimizer, factor=factor, patience=epochs)
         case _:
             return None

@@ -37,11 +37,11 @@ from phalanx.train.weights import load_weights, save_weights, weights_digest
 def _choose(comm: Communicator, settings: Settings) -> tuple[torch.device, str]:
     """Collective. Where to compute, and with which strategy: one that goes with the other."""
     named, options = settings.strategy, settings.strategy_options
-    name = named or default_strategy(comm.size, options, gpus=True)
+    name = named or default_strategy(comm.size, options, central=False)
     will_do = gpu_obstacle(name, options) is None
     device = choose_device(comm, settings.device, gpus_will_do=will_do)
     gpus = device.type != "cpu"
-    return device, named or default_strategy(comm.size, options, gpus=gpus)
+    return device, named or default_strategy(comm.size, options, central=not gpus)
 
 
 class Session:

@@ -156,11 +156,15 @@ class Settings:
         "How the learning rate falls: in steps, as half a cosine, or when the loss stays put.",
         choices=("constant", "step", "cosine", "plateau"),
     )
-    schedule_epochs: int = _setting(
-        10, "Training", "step: epochs between two falls; plateau: epochs to wait for a better loss."
+    schedule_epochs: int | None = _setting(
+        None,
+        "Training",
+        "step: epochs between two falls; plateau: epochs to wait for a better loss [default: 10]",
     )
-    schedule_factor: float = _setting(
-        0.1, "Training", "step, plateau: what a fall multiplies the learning rate by."
+    schedule_factor: float | None = _setting(
+        None,
+        "Training",
+        "step, plateau: what a fall multiplies the learning rate by [default: 0.1]",
     )
     patience: int | None = _setting(
         None, "Training", "Stop after N epochs without a better loss [default: never]"

@@ -115,8 +115,8 @@ class Trainer:
         )
         gpus = self._device.type != "cpu"
         if strategy is None:
-            plain = gpus or not is_elementwise(optimizer)
-            strategy = default_strategy(self.comm.size, gpus=plain)
+            central = is_elementwise(optimizer) and not gpus
+            strategy = default_strategy(self.comm.size, central=central)
         made = _strategy(strategy, self.comm.size)
         _check_fit(name_of(made), gpus=gpus, autocast=autocast)
         self._worker = made.bind(self.comm, task)
@@ -194,6 +194,9 @@ class Trainer:
         done = 0
         for batch in batches:
             outcome = self._worker.step(batch)
+            # Schedulers warn when the optimizer that they know has not stepped: strategies may step
+            # slices of it instead, or have another rank do it.
+            self._optimizer._opt_called = True  # type: ignore[attr-defined]
             if schedule is not None:
                 schedule.after_step()
             with phase("metrics"):

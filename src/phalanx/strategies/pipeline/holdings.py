@@ -5,13 +5,16 @@ when somebody wants to read it.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from phalanx.comm.base import Communicator
 from phalanx.comm.process import release_freed_memory
+from phalanx.strategies.flat import dense_strides
+from phalanx.strategies.replica import in_place
 
 
 @final
@@ -37,7 +40,7 @@ class Holdings:
         for stage, module in enumerate(self._stages):
             if stage != self._comm.rank:
                 for parameter in module.parameters():
-                    self._shapes[parameter] = parameter.shape, _dense_strides(parameter)
+                    self._shapes[parameter] = parameter.shape, dense_strides(parameter)
                     parameter.grad = None
                     parameter.data = torch.empty(0, dtype=parameter.dtype)
         if self._shapes:
@@ -50,15 +53,5 @@ class Holdings:
         self._shapes.clear()
         for stage, module in enumerate(self._stages):
             for tensor in [*module.parameters(), *module.buffers()]:
-                self._broadcast(tensor.detach(), stage)
+                in_place(partial(self._comm.broadcast, root=stage), tensor.detach())
         self._complete = True
-
-    def _broadcast(self, tensor: Tensor, root: int) -> None:
-        dense = tensor.contiguous()
-        self._comm.broadcast(dense, root)
-        if dense.data_ptr() != tensor.data_ptr():
-            tensor.copy_(dense)
-
-
-def _dense_strides(parameter: Tensor) -> tuple[int, ...]:
-    return torch.empty_like(parameter, memory_format=torch.preserve_format).stride()

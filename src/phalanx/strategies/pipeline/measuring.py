@@ -6,7 +6,6 @@ torch's random numbers are afterwards what they were.
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -19,6 +18,7 @@ from phalanx.data.split import Samples
 from phalanx.strategies.base import Loss
 from phalanx.strategies.pipeline.balance import Link
 from phalanx.strategies.pipeline.transfer import Arrival, Form
+from phalanx.strategies.untouched import untouched
 
 #: Rounds of measuring behind the first, which warms up: as many as fit in the seconds.
 _FEWEST_ROUNDS, _MOST_ROUNDS, _SECONDS = 3, 20, 0.25
@@ -34,21 +34,6 @@ class Survey:
     outputs: tuple[Form | str, ...]
     #: Whether any layer draws random numbers.
     random: bool
-
-
-@contextmanager
-def untouched(layers: Sequence[nn.Module]) -> Iterator[None]:
-    """Put back the buffers of layers, and the state of torch's random numbers, at the end."""
-    buffers = [buffer for layer in layers for buffer in layer.buffers()]
-    before = [buffer.clone() for buffer in buffers]
-    random = torch.get_rng_state()
-    try:
-        yield
-    finally:
-        torch.set_rng_state(random)
-        with torch.no_grad():
-            for buffer, value in zip(buffers, before, strict=True):
-                buffer.copy_(value)
 
 
 def survey(layers: Sequence[nn.Module], inputs: Tensor) -> Survey:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from phalanx.comm.base import Communicator
+from phalanx.strategies.flat import dense_strides
 from phalanx.strategies.tensor.exchange import narrow
 from phalanx.strategies.tensor.plan import Split
 
@@ -38,7 +39,7 @@ class Piece:
         """Keep this rank's piece alone, of the values and of what the optimizer knows of them."""
         # `load_state_dict(assign=True)` may have put another object here.
         whole = self._place[self._name].detach()
-        self._shape, self._strides = whole.shape, _dense_strides(whole)
+        self._shape, self._strides = whole.shape, dense_strides(whole)
         self._place[self._name] = self.tensor
         self._replace(self._part(whole))
         state = optimizer.state.get(self.tensor, {})
@@ -80,8 +81,3 @@ def find_pieces(module: nn.Module, split: Split, comm: Communicator) -> Iterable
     for name, dim in dims.items():
         if getattr(module, name) is not None:
             yield Piece(module, name, dim=dim, slices=slices, rank=comm.rank)
-
-
-def _dense_strides(tensor: Tensor) -> tuple[int, ...]:
-    """The tensor's own strides, channels-last for one, if they leave no gaps."""
-    return torch.empty_like(tensor, memory_format=torch.preserve_format).stride()
