@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from benchmarks.launchers import Command, mpiexec, plain, torchrun
+from benchmarks.launchers import Command, mpiexec, phalanx_run, plain, torchrun
 from phalanx.strategies.registry import STRATEGIES
 
 #: What all others are compared with.
@@ -86,7 +86,7 @@ def _ours(ranks: int) -> list[Contender]:
         if strategy in STRATEGIES:
             command = mpiexec(ranks, module).with_arguments("--strategy", strategy)
             rows.append(Contender(f"phalanx {strategy}", command, ranks=ranks))
-    # The script of the row "Horovod", with another import and nothing else of ours.
-    script = mpiexec(ranks, "benchmarks.peers.horovod_torch").with_arguments("--ours")
+    # The script of the row "Horovod" with another import, started by our counterpart of horovodrun.
+    script = phalanx_run(ranks, "benchmarks.peers.horovod_torch").with_arguments("--ours")
     rows.append(Contender("phalanx's Horovod API", script, ranks=ranks))
     return rows

@@ -1,4 +1,4 @@
-"""How contenders are started: as one process, by torchrun, or by mpiexec as `phalanx` does it."""
+"""How contenders are started: one process, torchrun, `phalanx run`, or mpiexec as that calls it."""
 
 import os
 import shlex
@@ -57,6 +57,12 @@ def mpiexec(ranks: int, module: str, *, bind: bool = True) -> Command:
     command, environment = mpiexec_command(ranks, bind=bind)
     changed = {name: value for name, value in environment.items() if os.environ.get(name) != value}
     return Command((*command, sys.executable, "-m", module), changed)
+
+
+def phalanx_run(ranks: int, module: str) -> Command:
+    """So many ranks of any script, as `phalanx run` starts them."""
+    runner = (sys.executable, "-m", "phalanx", "run", "-n", str(ranks), "--threads", "1")
+    return Command((*runner, sys.executable, "-m", module))
 
 
 def run(command: Command, *, timeout: float) -> list[str]:

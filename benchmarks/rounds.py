@@ -48,10 +48,12 @@ def measure_rounds(
     results = Results()
     started = time.perf_counter()
     for number in range(rounds):
-        if not time_for_another(time.perf_counter() - started, done=number, limit=seconds):
+        chosen = [workload for workload in workloads if _affordable(workload, results, number)]
+        elapsed = time.perf_counter() - started
+        left_out = sum(results.seconds(w.name) for w in workloads if w not in chosen)
+        if number and elapsed + (elapsed - left_out) / number > seconds:
             say(f"no time for round {number + 1}")
             break
-        chosen = [workload for workload in workloads if _affordable(workload, results, number)]
         if not chosen:
             break
         # Every other round goes backwards: nobody always runs behind the same neighbour.

@@ -136,7 +136,7 @@ _ALL = (
         steps=2,
         timed=2,
         learning_rate=0.02,
-        budget=150,
+        budget=200,
     ),
 )
 WORKLOADS = {workload.name: workload for workload in _ALL}

@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 from benchmarks.arguments import parse_arguments, workloads_of
 from benchmarks.measurement import Measurement, best_rate
 from benchmarks.workloads import SEED, Workload
+from phalanx.comm.process import collect_garbage_seldom
 from phalanx.data.batches import batches
 from phalanx.data.split import Samples
 
@@ -43,6 +44,7 @@ class Peer(ABC):
 
 def run(make_peer: Callable[[Namespace], Peer]) -> None:
     """Measure what the command line asks for."""
+    collect_garbage_seldom()
     arguments = parse_arguments()
     torch.set_num_threads(arguments.threads)
     peer = make_peer(arguments)

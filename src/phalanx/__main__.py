@@ -1,12 +1,11 @@
 """`phalanx` and `python -m phalanx`: the command line, and the end of every failure."""
 
-import atexit
-import gc
 import sys
 
 import typer
 
 from phalanx.comm.job import is_first_rank
+from phalanx.comm.process import collect_garbage_seldom
 from phalanx.errors import PhalanxError
 
 #: The root of the errors that parsing a command line raises; typer exports only its descendants.
@@ -15,7 +14,7 @@ _CommandLineError: type[Exception] = typer.BadParameter.__mro__[2]
 
 def main() -> None:
     """Run the command line; exits 0 done, 1 failed, 2 asked for what cannot be done, 3 no MPI."""
-    _spare_the_garbage_collector()
+    collect_garbage_seldom()
     from phalanx.cli.app import app
 
     try:
@@ -29,12 +28,6 @@ def main() -> None:
     except (PhalanxError, KeyboardInterrupt, Exception) as error:
         _fail(error)
     sys.exit(code if isinstance(code, int) else 0)
-
-
-def _spare_the_garbage_collector() -> None:
-    """Start and end a quarter sooner: torch's hundred thousands of objects are there to stay."""
-    gc.set_threshold(100_000, 50, 50)
-    atexit.register(gc.freeze)
 
 
 def _fail(error: BaseException) -> None:

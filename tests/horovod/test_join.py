@@ -51,10 +51,15 @@ def test_join_with_something_under_way() -> None:
     assert hvd.synchronize(handle).item() == 2
 
 
+#: Elements of a parameter: few are added up by MPI, many in the ranks' shared memory.
+few_and_many = pytest.mark.parametrize("length", [3, 5000])
+
+
 @pytest.mark.ranks(2, 3)
-def test_an_optimizer_goes_on_without_joined_ranks() -> None:
+@few_and_many
+def test_an_optimizer_goes_on_without_joined_ranks(length: int) -> None:
     """Uneven data: gradients of absent ranks are zeros, and the average is over all."""
-    parameter = torch.nn.Parameter(torch.zeros(3))
+    parameter = torch.nn.Parameter(torch.zeros(length))
     plain = torch.optim.SGD([parameter], lr=1.0)
     optimizer = hvd.DistributedOptimizer(plain, [("p", parameter)])
     rank, size = hvd.rank(), hvd.size()
@@ -64,22 +69,23 @@ def test_an_optimizer_goes_on_without_joined_ranks() -> None:
         parameter.sum().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         expected -= sum(step < other + 2 for other in range(size)) / size
-        torch.testing.assert_close(parameter.detach(), torch.full((3,), expected))
+        torch.testing.assert_close(parameter.detach(), torch.full((length,), expected))
     assert hvd.join() == size - 1
     optimizer.zero_grad()
     parameter.sum().backward()  # type: ignore[no-untyped-call]
     optimizer.step()
-    torch.testing.assert_close(parameter.detach(), torch.full((3,), expected - 1))
+    torch.testing.assert_close(parameter.detach(), torch.full((length,), expected - 1))
 
 
 @pytest.mark.ranks(2)
-def test_a_rank_without_any_data() -> None:
-    parameter = torch.nn.Parameter(torch.zeros(3))
+@few_and_many
+def test_a_rank_without_any_data(length: int) -> None:
+    parameter = torch.nn.Parameter(torch.zeros(length))
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0))
     if hvd.rank() == 0:
         for _ in range(3):
             optimizer.zero_grad()
             parameter.sum().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-        assert parameter.tolist() == [-1.5] * 3
+        assert parameter.tolist() == [-1.5] * length
     assert hvd.join() == 0

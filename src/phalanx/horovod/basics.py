@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 
+from phalanx.comm.process import keep_freed_memory
 from phalanx.errors import UsageError
 from phalanx.horovod import context
 from phalanx.horovod.process_sets import ProcessSet, add_process_set, forget_all
@@ -15,12 +16,15 @@ def init(
 
     `comm` is a list of ranks, an mpi4py communicator or one of Phalanx; by default all ranks of the
     job. The environment variables of Horovod are read now. Works in a single process without MPI.
+    glibc's allocator is told to keep freed memory, as in `phalanx train`: a CNN steps faster by a
+    third; MALLOC_TRIM_THRESHOLD_ and its like in the environment say otherwise.
     """
     if context.is_open():
         return
     if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
         raise UsageError(f"process_sets is a list or 'dynamic', not '{process_sets}'")
     context.open_context(comm)
+    keep_freed_memory()
     if process_sets is not None and not isinstance(process_sets, str):
         for process_set in process_sets:
             add_process_set(process_set)

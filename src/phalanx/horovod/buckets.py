@@ -22,6 +22,8 @@ class Details(NamedTuple):
     apart: tuple[int, ...]
     #: Whether float32 travels as float16.
     halved: bool
+    #: What sums are divided by.
+    divisor: float
 
 
 class Bucket(NamedTuple):

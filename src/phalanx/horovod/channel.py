@@ -6,28 +6,35 @@ from the opening what these sums are, and stands in with zeros.
 
 from typing import final
 
-import torch
-
-from phalanx.comm.base import Communicator, Request
+from phalanx.comm.base import Communicator
 from phalanx.horovod.buckets import Bucket, Details, plan_buckets
 from phalanx.horovod.negotiation import Match
+from phalanx.horovod.sums import make_sums
 
 
 @final
 class Channel:
-    """The sums of a step, once for every bucket."""
+    """The sums of a step, once for every bucket. It owns its communicator."""
 
     def __init__(
-        self, name: str, comm: Communicator, *, buckets: list[Bucket], apart: frozenset[int]
+        self,
+        name: str,
+        comm: Communicator,
+        *,
+        buckets: list[Bucket],
+        apart: frozenset[int],
+        divisor: float,
     ) -> None:
+        """Collective."""
         self.name = name
-        self.comm = comm
         self.buckets = buckets
         #: Parameters that some rank cannot put in a bucket.
         self.apart = apart
-        #: Steps that this rank has begun.
+        self.sums = make_sums(comm, buckets, divisor=divisor)
+        #: Steps that this rank has begun, and those that it stands in for.
         self.steps = 0
-        self._standing_in: list[Request] = []
+        self._until = 0
+        self._comm = comm
 
     @staticmethod
     def open(comm: Communicator, match: Match) -> "Channel":
@@ -35,22 +42,30 @@ class Channel:
         first = match.any
         details: Details = first.details
         apart = frozenset(i for one in match.by_rank.values() for i in one.details.apart)
-        buckets = plan_buckets(first.shapes, first.dtypes, details=details, apart=apart)
         return Channel(
-            match.name.partition(".")[2], comm.split(0, comm.rank), buckets=buckets, apart=apart
+            match.name.partition(".")[2],
+            comm.split(0, comm.rank),
+            buckets=plan_buckets(first.shapes, first.dtypes, details=details, apart=apart),
+            apart=apart,
+            divisor=details.divisor,
         )
 
     def stand_in(self, *, until: int) -> None:
-        """Begin the steps up to this one with zeros, without waiting for anybody."""
-        self._standing_in = [one for one in self._standing_in if not one.test()]
-        while self.steps < until:
+        """Take part in the steps up to this one with zeros, as far as `move_on` is called."""
+        self._until = max(self._until, until)
+
+    def move_on(self) -> None:
+        """Go on standing in, without waiting for anybody."""
+        while self.sums.test() and self.steps < self._until:
             self.steps += 1
-            for bucket in self.buckets:
-                zeros = torch.zeros(sum(bucket.sizes), dtype=bucket.wire)
-                self._standing_in.append(self.comm.iallreduce(zeros))
+            self.sums.begin_with_zeros()
+
+    def settle(self) -> None:
+        """End a step that this rank stood in for; the others have done their part of it."""
+        while not self.sums.test():
+            pass
 
     def free(self) -> None:
         """Collective."""
-        for request in self._standing_in:
-            request.wait()
-        self.comm.free()
+        self.settle()
+        self._comm.free()

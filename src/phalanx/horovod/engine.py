@@ -206,6 +206,9 @@ class Engine:
     def _advance(self) -> bool:
         """Take the next step, if one can be taken without waiting. Called while driving."""
         try:
+            if "join" in self._mine:
+                for channel in self.channels.values():
+                    channel.move_on()
             matches = self._parley.advance(self._mine)
             if matches is None:
                 return False

@@ -2,10 +2,10 @@
 
 At the first step the ranks agree once on their parameters, and open a channel. From then on the
 backward pass puts gradients in buckets, and each bucket that is full goes on its way while the pass
-goes on. Buckets start in a fixed order, so nothing has to be negotiated. What does not fit in is
-taken care of apart: sparse gradients, and compressors of the user's own, go by name through the
-engine; a parameter that got no gradient counts as zeros; a rank that waits for long says so to the
-engine, which brings in ranks that have joined, or reports those that do not come.
+goes on (`sums`). Buckets begin in a fixed order, so nothing has to be negotiated. What does not fit
+in is taken care of apart: sparse gradients, and compressors of the user's own, go by name through
+the engine; a parameter that got no gradient counts as zeros; a rank that waits for long says so to
+the engine, which brings in ranks that have joined, or reports those that do not come.
 """
 
 import time
@@ -16,7 +16,6 @@ from typing import Any, final
 import torch
 from torch import Tensor, nn
 
-from phalanx.comm.base import Request
 from phalanx.comm.progress import progress
 from phalanx.errors import UsageError
 from phalanx.horovod.buckets import Bucket, Details
@@ -56,6 +55,11 @@ class Options:
         )
 
     @property
+    def divisor(self) -> float:
+        """What sums are to be divided by."""
+        return self.process_set.size() / self.predivide if self.op is Average else 1.0
+
+    @property
     def is_custom(self) -> bool:
         """Whether the compressor is one that nothing is known of."""
         return self.compression not in (Compression.none, Compression.fp16)
@@ -88,7 +92,8 @@ class GradientExchange:
         """Expect the gradients of the next step."""
         self._left = [self.passes] * len(self.parameters)
         self._packed: set[int] = set()
-        self._requests: list[Request] = []
+        #: Buckets that are on their way.
+        self._begun = 0
         #: Whether a backward pass has been here since the last step.
         self.touched = False
         for storage in self._buckets:
@@ -106,10 +111,12 @@ class GradientExchange:
             self.touched = True
             if self._engine is not self._options.process_set.engine():
                 self._channel = None  # Horovod was shut down and started again
+            if self._channel is not None:
+                self._channel.settle()
         self._left[index] -= 1
         if self._left[index] == 0 and self._channel is not None and index in self._place:
             self._pack(index)
-            if self._start_full():
+            if self._begin_full():
                 progress().begin()
 
     def finish(self) -> None:
@@ -119,15 +126,16 @@ class GradientExchange:
             self._open(engine)
         channel = self._channel
         assert channel is not None
+        if not self.touched:
+            channel.settle()
         apart = [(index, self._begin_apart(index)) for index in sorted(channel.apart)]
         for index in self._place:
             if index not in self._packed:
                 self._pack(index)
-        self._start_full()
+        self._begin_full()
         progress().end()
         self._settle(engine, channel)
-        for storage in self._buckets:
-            self._unpack(storage)
+        self._unpack()
         for index, (handle, context) in apart:
             self._end_apart(index, handle, context)
         self.restart()
@@ -145,6 +153,7 @@ class GradientExchange:
             groups=tuple(tuple(group) for group in groups),
             apart=tuple(apart),
             halved=options.compression is Compression.fp16,
+            divisor=options.divisor,
         )
         self._generation += 1
         description = Description(
@@ -158,7 +167,10 @@ class GradientExchange:
         engine.submit(pending, wake=False)
         channel: Channel = engine.wait(pending)
         self._engine, self._channel = engine, channel
-        self._buckets = [_Storage(bucket, self.parameters) for bucket in channel.buckets]
+        self._buckets = [
+            _Storage(bucket, flat, self.parameters)
+            for bucket, flat in zip(channel.buckets, channel.sums.flats, strict=True)
+        ]
         self._place = {i: one for one in self._buckets for i in one.bucket.indices}
         self._packed = set()
 
@@ -181,21 +193,21 @@ class GradientExchange:
         self._packed.add(index)
         storage.missing -= 1
 
-    def _start_full(self) -> bool:
-        """Start the buckets that are full, in their order; whether there was one."""
-        assert self._channel is not None
-        before = len(self._requests)
-        for storage in self._buckets[before:]:
+    def _begin_full(self) -> bool:
+        """Begin the buckets that are full, in their order; whether MPI has work for a while."""
+        channel = self._channel
+        assert channel is not None
+        works = False
+        for storage in self._buckets[self._begun :]:
             if storage.missing:
                 break
-            if not self._requests:
-                self._channel.steps += 1
+            if self._begun == 0:
+                channel.steps += 1
             if self._options.predivide != 1.0:
                 storage.flat.div_(self._options.predivide)
-            if storage.wire is not storage.flat:
-                storage.wire.copy_(storage.flat)
-            self._requests.append(self._channel.comm.iallreduce(storage.wire))
-        return len(self._requests) > before
+            works = channel.sums.begin(self._begun)
+            self._begun += 1
+        return works
 
     def _settle(self, engine: Engine, channel: Channel) -> None:
         """Wait for the sums; whoever waits for long tells the engine."""
@@ -203,25 +215,21 @@ class GradientExchange:
         watched: Pending | None = None
         deadline = 0.0 if engine.has_joined_ranks else time.perf_counter() + _PATIENCE
         try:
-            for started in self._requests:
-                while not started.test():
-                    if watched is None and time.perf_counter() > deadline:
-                        watched = engine.watch(channel)
-                    if watched is not None and watched.done:
-                        raise HorovodInternalError(f"{self._name}: {watched.error}")
-                    engine.nudge()
-                    patience.rest()
+            while not channel.sums.test():
+                if watched is None and time.perf_counter() > deadline:
+                    watched = engine.watch(channel)
+                if watched is not None and watched.done:
+                    raise HorovodInternalError(f"{self._name}: {watched.error}")
+                engine.nudge()
+                patience.rest()
         finally:
             if watched is not None:
                 engine.unwatch(channel)
 
-    def _unpack(self, storage: "_Storage") -> None:
-        if storage.wire is not storage.flat:
-            storage.flat.copy_(storage.wire)
-        if self._options.op is Average:
-            storage.flat.div_(self._options.process_set.size() / self._options.predivide)
-        for index, view in storage.views.items():
-            gradient = self.parameters[index].grad
+    def _unpack(self) -> None:
+        """Give gradients that are not in buckets, on a GPU, what came of them."""
+        for index, storage in self._place.items():
+            gradient, view = self.parameters[index].grad, storage.views[index]
             if gradient is not view and gradient is not None:
                 gradient.copy_(view)
 
@@ -256,18 +264,15 @@ class GradientExchange:
 
 @final
 class _Storage:
-    """A bucket's memory: where its gradients are, and what travels."""
+    """A bucket's memory, and where in it its gradients are."""
 
-    def __init__(self, bucket: Bucket, parameters: Sequence[nn.Parameter]) -> None:
-        self.bucket = bucket
+    def __init__(self, bucket: Bucket, flat: Tensor, parameters: Sequence[nn.Parameter]) -> None:
+        self.bucket, self.flat = bucket, flat
         self.missing = len(bucket.indices)
-        self.flat = torch.zeros(sum(bucket.sizes), dtype=bucket.dtype)
-        same = bucket.wire is bucket.dtype
-        self.wire = self.flat if same else torch.zeros_like(self.flat, dtype=bucket.wire)
         self.views: dict[int, Tensor] = {}
         start = 0
         for index, size in zip(bucket.indices, bucket.sizes, strict=True):
-            self.views[index] = _view(self.flat, parameters[index], start)
+            self.views[index] = _view(flat, parameters[index], start)
             start += size
 
 
