@@ -16,12 +16,12 @@ test: .venv/installed-dev  ## everything that CI runs
 	$(MAKE) check
 	$(BIN)/python -m pytest
 
-test-all: .venv/installed-dev  ## the same, and the tests that take minutes
+test-all: .venv/installed-dev  ## the same, and exports of the largest models
 	$(MAKE) check
 	PHALANX_TEST_ALL=1 $(BIN)/python -m pytest
 
 test-keras: .venv-keras/installed  ## Keras on its three backends: torch, JAX and TensorFlow
-	KERAS_BACKENDS='torch jax tensorflow' PHALANX_TEST_ALL=1 .venv-keras/bin/python -m pytest tests/keras
+	KERAS_BACKENDS='torch jax tensorflow' .venv-keras/bin/python -m pytest tests/keras
 
 check: .venv/installed-dev  ## style, types and the direction of imports
 	$(BIN)/ruff check .

@@ -1,6 +1,5 @@
 """What all tests share."""
 
-import os
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -13,16 +12,6 @@ from phalanx.comm.base import Communicator, Request
 from phalanx.comm.single import SingleCommunicator
 
 pytest_plugins = ["pytester", "tests.ranks"]
-
-#: Whole trainings and exports that take minutes together: `make test-all` runs them, too.
-collect_ignore = (
-    []
-    if os.environ.get("PHALANX_TEST_ALL")
-    else [
-        *("examples", "keras", "cli/test_export.py"),
-        *("data/test_training.py", "train/test_export.py"),
-    ]
-)
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -33,13 +33,13 @@ def test_a_folder_of_images(phalanx: Phalanx, tmp_path: Path) -> None:
     for index in range(5):
         colour = (200, 30, 30) if index % 2 else (30, 30, 200)
         Image.new("RGB", (20, 10), colour).save(tmp_path / "new" / f"{index}.jpg")
-    for ranks in (1, 3):
+    for ranks in (1, 2):
         done = phalanx(
             *("predict", "run", "--input", "new", "--ranks", ranks, "--output", f"{ranks}.csv")
         )
         assert done.returncode == 0, done.stderr
         assert done.stdout == f"5 predictions: {ranks}.csv\n"
-    assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "3.csv").read_bytes()
+    assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "2.csv").read_bytes()
     rows = rows_of(tmp_path / "1.csv")
     assert list(rows[0]) == ["index", "file", "class", "blue", "red"]
     assert [row["file"] for row in rows] == [f"{index}.jpg" for index in range(5)]
