@@ -75,7 +75,7 @@ def play(seed: int, threads: int) -> None:
 
 @pytest.mark.ranks(2, 3)
 @settings(
-    max_examples=50,
+    max_examples=100,
     derandomize=True,
     database=None,
     deadline=None,

@@ -17,9 +17,8 @@ from phalanx.comm.base import Call, Communicator, Request
 from phalanx.comm.rendezvous import on_one_host
 from phalanx.comm.shared import SharedMemory, SharedMemoryError, room_for
 from phalanx.horovod.buckets import Bucket
+from phalanx.strategies.summing import SMALL
 
-#: Bytes up to which MPI is faster than two meetings around a sum.
-_SMALL = 4096
 #: Elements that are added up before going on to the next ones: they stay in a core's cache.
 _TILE = 1 << 16
 _ALIGNMENT = 64
@@ -53,7 +52,7 @@ def make_sums(comm: Communicator, buckets: Sequence[Bucket], *, divisor: float) 
         bucket.wire is bucket.dtype and bucket.dtype in (torch.float32, torch.float64)
         for bucket in buckets
     )
-    if comm.size > 1 and size > _SMALL and as_they_are and on_one_host(comm):
+    if comm.size > 1 and size > SMALL and as_they_are and on_one_host(comm):
         try:
             return HostSums(comm, buckets, divisor=divisor)
         except SharedMemoryError:  # on all ranks; there is another way
