@@ -62,3 +62,27 @@ def test_without_a_clock_nothing_is_counted(now: list[float]) -> None:
     with phase("load"):
         now[0] += 1
     assert running.seconds == {}
+
+
+def test_laps(now: list[float]) -> None:
+    running = clock.start()
+    for seconds in (2, 3):
+        with phase("forward"):
+            now[0] += seconds
+        assert running.lap() == {"forward": seconds}
+    assert running.lap() == {"forward": 0.0}
+
+
+def test_a_device_that_computes_by_itself_is_waited_for(now: list[float]) -> None:
+    left = [0.0]
+
+    def settle() -> None:
+        now[0] += left.pop()
+        left.append(0.0)
+
+    running = clock.start(settle=settle)
+    with phase("forward"):
+        left[0] = 4.0
+    with phase("backward"):
+        left[0] = 9.0
+    assert running.seconds == {"forward": 4.0, "backward": 9.0}

@@ -11,6 +11,7 @@ import argparse
 import subprocess
 import sys
 from pathlib import Path
+from statistics import mean
 
 from examples.commands import Training, show, train
 from examples.digits_mat.data import write_digits
@@ -41,7 +42,8 @@ def main() -> None:
     for strategy in arguments.strategies:
         more: list[object] = ["--strategy", strategy, "--ranks", RANKS[strategy]]
         runs[strategy] = train([*flags, *more], output=output / strategy)
-    show_costs(runs)
+    for name, run in runs.items():
+        show_iterations(name, run)
     show_phases(runs)
     conclude(runs)
 
@@ -72,30 +74,29 @@ def evaluate(flags: list[object]) -> None:
     subprocess.run(command, check=True)
 
 
-def show_costs(runs: dict[str, Training]) -> None:
-    """The cost of every iteration: that of all samples, with the weights before the step."""
-    costs = zip(*(run.history["loss"] for run in runs.values()), strict=True)
-    rows = [(str(number), *map("{:.6f}".format, row)) for number, row in enumerate(costs, start=1)]
-    show("Cost", ("iteration", *runs), rows)
+def show_iterations(name: str, run: Training) -> None:
+    """The cost of every iteration, that of the weights before the step, and rank 0's phases."""
+    ending = "_seconds"
+    phases = [one for one in run.history if one.endswith(ending) and any(run.history[one])]
+    columns = ("iteration", "cost", *(f"{one.removesuffix(ending)} ms" for one in phases))
+    rows = [
+        (str(number), f"{cost:.6f}", *(f"{1000 * seconds:.2f}" for seconds in row))
+        for number, (cost, *row) in enumerate(
+            zip(run.history["loss"], *(run.history[one] for one in phases), strict=True), start=1
+        )
+    ]
+    show(f"{name}: every iteration", columns, rows)
 
 
 def show_phases(runs: dict[str, Training]) -> None:
-    """Where the time of an iteration went, on average over iterations and ranks."""
-    found = {name: phases(run) for name, run in runs.items()}
+    """Where the time of each run went, on average over its ranks."""
+    found = {name: run.result["phases"]["seconds"] for name, run in runs.items()}
     names = dict.fromkeys(name for one in found.values() for name in one)
-    rows = [(name, *(f"{one.get(name, 0):.2f} ms" for one in found.values())) for name in names]
-    show("Phases of an iteration", ("phase", *runs), rows)
-
-
-def phases(run: Training) -> dict[str, float]:
-    """Milliseconds of each phase that belongs to the iterations, not to what is around them."""
-    around = ("prepare", "load", "broadcast", "evaluate", "other")
-    iterations = len(run.history["loss"])
-    return {
-        name: 1000 * sum(seconds) / len(seconds) / iterations
-        for name, seconds in run.result["phases"]["seconds"].items()
-        if name not in around
-    }
+    rows = [
+        (name, *(f"{1000 * mean(one.get(name, [0])):.1f} ms" for one in found.values()))
+        for name in names
+    ]
+    show("Phases of a run", ("phase", *runs), rows)
 
 
 def conclude(runs: dict[str, Training]) -> None:

@@ -5,6 +5,7 @@ next to nothing. A phase inside another is not counted twice: the outer one stop
 """
 
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, final
 
@@ -22,10 +23,15 @@ class Event(NamedTuple):
 
 @final
 class Clock:
-    """The seconds of one process, by phase; with `trace`, also when each phase was entered."""
+    """The seconds of one process, by phase; with `trace`, also when each phase was entered.
 
-    def __init__(self, *, trace: bool = False) -> None:
+    `settle` waits for a device that computes by itself, so that its time counts where it belongs.
+    """
+
+    def __init__(self, *, trace: bool = False, settle: Callable[[], None] | None = None) -> None:
         self.seconds: dict[str, float] = {}
+        self._lapped: dict[str, float] = {}
+        self._settle = settle
         self.events: list[Event] | None = [] if trace else None
         self._started = time.perf_counter()
         self._since = self._started
@@ -37,6 +43,12 @@ class Clock:
         """The seconds since this clock was started, whatever they went into."""
         return time.perf_counter() - self._started
 
+    def lap(self) -> dict[str, float]:
+        """The seconds of each phase since the last lap."""
+        passed = {name: total - self._lapped.get(name, 0.0) for name, total in self.seconds.items()}
+        self._lapped = dict(self.seconds)
+        return passed
+
     def phase(self, name: str) -> "_Phase":
         """What counts for a phase while it is entered."""
         found = self._phases.get(name)
@@ -47,7 +59,7 @@ class Clock:
 
     def enter(self, name: str) -> None:
         """Count for this phase from now on."""
-        now = time.perf_counter()
+        now = self._now()
         if self._open:
             self.seconds[self._open[-1][0]] += now - self._since
         self._open.append((name, now))
@@ -55,12 +67,17 @@ class Clock:
 
     def leave(self) -> None:
         """Count again for the phase that the last one was entered from."""
-        now = time.perf_counter()
+        now = self._now()
         name, entered = self._open.pop()
         self.seconds[name] += now - self._since
         self._since = now
         if self.events is not None:
             self.events.append(Event(name, entered - self._started, now - entered))
+
+    def _now(self) -> float:
+        if self._settle is not None:
+            self._settle()
+        return time.perf_counter()
 
 
 @final
@@ -81,10 +98,10 @@ def phase(name: str) -> AbstractContextManager[None]:
     return _NOTHING if _running is None else _running.phase(name)
 
 
-def start(*, trace: bool = False) -> Clock:
+def start(*, trace: bool = False, settle: Callable[[], None] | None = None) -> Clock:
     """Count the phases of this process from now on, in a new clock."""
     global _running
-    _running = Clock(trace=trace)
+    _running = Clock(trace=trace, settle=settle)
     return _running
 
 

@@ -19,6 +19,7 @@ from phalanx.errors import PhalanxError
 from phalanx.strategies.registry import STRATEGIES
 from tests.cli.conftest import Phalanx, environment, left_behind
 
+ROOT = Path(__file__).parents[2]
 ARGUMENTS = ("--strategies", "single,allreduce,central", "--ranks", "2", "--dataset", "digits")
 QUICK = ("--epochs", "1", "--model", "mlp")
 FILES = ("--output", "kept", "--json", "table.json", "--csv", "table.csv")
@@ -218,3 +219,19 @@ def test_the_model_is_one_for_images_unless_told_otherwise(
     assert CliRunner().invoke(app, given).exit_code == 0
     assert found[0].settings.model == model
     assert found[0].strategies == tuple(STRATEGIES)
+
+
+@pytest.mark.parametrize(
+    ("given", "optimizer"),
+    [
+        ([], "adam"),
+        (["--optimizer", "sgd"], "sgd"),
+        (["--learning-rate", "0.1"], "sgd"),
+        (["--config", str(ROOT / "examples" / "iris" / ".irisenv")], "sgd"),
+    ],
+)
+def test_the_optimizer_is_adam_unless_told_otherwise(given: list[str], optimizer: str) -> None:
+    app, found = typer.Typer(), list[Asked]()
+    app.command()(with_comparison(found.append))
+    assert CliRunner().invoke(app, given).exit_code == 0
+    assert found[0].settings.optimizer == optimizer

@@ -1,5 +1,6 @@
 """`phalanx export` from end to end."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,9 @@ def test_a_trained_model_without_its_data(phalanx: Phalanx, tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert done.stdout.startswith("run/model.onnx: largest difference from the model ")
+    result = json.loads((tmp_path / "run" / "result.json").read_text())
+    mean = ", ".join(f"{one:.6g}" for one in result["inputs"]["mean"])
+    assert f"its inputs are stored values less {mean} over " in done.stdout
 
     import onnxruntime
 
@@ -30,6 +34,10 @@ def test_a_trained_model_without_its_data(phalanx: Phalanx, tmp_path: Path) -> N
     assert (inputs.name, inputs.shape[1:]) == ("inputs", [2])
     assert (outputs.name, outputs.shape[1:]) == ("outputs", [2])
     assert isinstance(inputs.shape[0], str)  # a batch of any size
+    about = session.get_modelmeta().custom_metadata_map
+    assert json.loads(about["classes"]) == ["x", "y"]
+    assert json.loads(about["inputs"]) == result["inputs"]
+    assert result["inputs"]["mean"] == pytest.approx([2, 3], abs=0.2)  # of the training samples
 
 
 @pytest.mark.parametrize(

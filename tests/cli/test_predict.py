@@ -64,6 +64,20 @@ def test_a_table_with_categories(phalanx: Phalanx, tmp_path: Path) -> None:
     rows = rows_of(tmp_path / "answers.csv")
     assert [row["class"] for row in rows] == ["no", "yes"]
     assert float(rows[0]["yes"]) < 0.5 < float(rows[0]["no"])
+    nowhere = phalanx("predict", "run", "--input", "new.csv", "--output", "nowhere/answers.csv")
+    assert nowhere.returncode == 2
+    assert "nowhere/answers.csv: name a file in a folder that exists" in nowhere.stderr
+    evaluated = phalanx("evaluate", "run", "--output", "metrics.json")
+    assert evaluated.returncode == 0, evaluated.stderr
+    metrics = json.loads((tmp_path / "metrics.json").read_text())
+    assert metrics["classes"] == ["no", "yes"]
+    assert sum(map(sum, metrics["confusion"])) == metrics["count"] == 16
+    (tmp_path / "training.csv").write_text(
+        (tmp_path / "training.csv").read_text().replace("yes", "perhaps")
+    )
+    renamed = phalanx("predict", "run", "--input", "new.csv")
+    assert renamed.returncode == 2
+    assert "was trained on the classes no, yes, and the data now has no, perhaps" in renamed.stderr
     missing = phalanx("predict", "run", "--input", "missing.csv")
     assert missing.returncode == 2
     assert "missing.csv does not exist" in missing.stderr

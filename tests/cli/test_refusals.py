@@ -28,6 +28,7 @@ from tests.cli.conftest import Phalanx
         (["--learning-rate", "-1"], "--learning-rate must be 0 or more"),
         (["--learning-rate", "nan"], "--learning-rate must be 0 or more"),
         (["--schedule", "cosine", "--schedule-factor", "0.5"], "for --schedule step and plateau"),
+        (["--trace", "."], "--trace . is a folder, not a file to write"),
         (["--validation-split", "1"], "--validation-split must be from 0 to below 1"),
         (["--epochs", "-1"], "--epochs must be 0 or more"),
         (["--threads", "0"], "--threads must be at least 1"),

@@ -16,7 +16,8 @@ Start = Callable[..., subprocess.Popen[str]]
 #: Says what a rank was given, without any library.
 SHOW = """
 import json, os, sys
-names = ("OMPI_COMM_WORLD_RANK", "OMP_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_", "PHALANX_RANKS")
+names = ("OMPI_COMM_WORLD_RANK", "OMP_NUM_THREADS", "MALLOC_TRIM_THRESHOLD_", "PHALANX_RANKS",
+         "MY_OWN_SETTING")
 cores = len(os.sched_getaffinity(0))
 print(json.dumps([sys.argv[1:], {name: os.environ.get(name) for name in names}, cores]), flush=True)
 """
@@ -52,11 +53,15 @@ def test_the_command_is_passed_on_untouched(phalanx: Phalanx, tmp_path: Path) ->
         assert one["MALLOC_TRIM_THRESHOLD_"] == str(1 << 30)
 
 
-def test_hosts_and_threads(phalanx: Phalanx, tmp_path: Path) -> None:
+def test_hosts_and_threads(
+    phalanx: Phalanx, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_OWN_SETTING", "with spaces; and more")
     (tmp_path / "show.py").write_text(SHOW)
     flags = ("-H", "localhost:3", "--threads", 2, "--no-bind")
     ranks = shown(phalanx("run", *flags, sys.executable, "show.py"))
     assert [one["OMP_NUM_THREADS"] for _, one, _ in ranks] == ["2"] * 3  # one a slot
+    assert {one["MY_OWN_SETTING"] for _, one, _ in ranks} == {"with spaces; and more"}
     assert {cores for _, _, cores in ranks} == {len(os.sched_getaffinity(0))}
 
 

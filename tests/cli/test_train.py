@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from phalanx.comm.launch import mpiexec_command
 from tests.cli.conftest import Phalanx
@@ -127,6 +128,21 @@ def test_how_a_run_was_trained_does_not_bind_its_evaluation(phalanx: Phalanx) ->
         assert answers[0].stdout == answers[1].stdout
 
 
+def test_what_fails_after_the_training_does_not_lose_it(phalanx: Phalanx, tmp_path: Path) -> None:
+    for part, name in (("train", "a"), ("train", "b"), ("test", "a"), ("test", "b")):
+        path = tmp_path / "set" / part / name / "1.png"
+        path.parent.mkdir(parents=True)
+        Image.new("RGB", (8, 8), (200 if name == "a" else 20, 9, 9)).save(path)
+    path.write_bytes(path.read_bytes()[:40])
+    done = phalanx(
+        *("train", "--dataset", "images", "--data-dir", "set", "--resize", "8x8"),
+        *("--epochs", 1, "--output", "run"),
+    )
+    assert done.returncode != 0
+    assert "1.png" in done.stderr
+    assert (tmp_path / "run" / "model.safetensors").exists()
+
+
 def test_a_profile_accounts_for_the_whole_time(phalanx: Phalanx, tmp_path: Path) -> None:
     done = phalanx(
         *("train", "--ranks", 2, "--strategy", "allreduce", "--model", "simplecnn"),
@@ -146,7 +162,7 @@ def test_a_profile_accounts_for_the_whole_time(phalanx: Phalanx, tmp_path: Path)
         assert all(seconds > 0 for seconds in phases["seconds"][name]), name
     for rank in range(2):
         named = sum(ranks[rank] for name, ranks in phases["seconds"].items() if name != "other")
-        assert named >= 0.9 * phases["elapsed"][rank]
+        assert named >= 0.95 * phases["elapsed"][rank]
     assert result["training_ranks"] == 2
     parameters = 18_138  # of simplecnn for digits; a row has room for each parameter's alignment
     assert 2 * 4 * parameters < result["bytes_per_step"] < 2 * 4 * parameters * 1.05

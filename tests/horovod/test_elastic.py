@@ -82,6 +82,38 @@ def test_training_starts_again_from_the_last_commit() -> None:
     assert (calls, resets, state.batch) == ([0, 2], [size], 4)
 
 
+def test_an_optimizer_whose_exchange_fails() -> None:
+    """One rank fails while the others wait for its gradients; all train on."""
+    torch.manual_seed(0)
+    model = nn.Linear(2, 1)
+    plain = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    state = hvd.elastic.TorchState(model, hvd.DistributedOptimizer(plain), batch=0)
+    failures: list[int] = []
+
+    @hvd.elastic.run
+    def function(state: Any) -> None:
+        while state.batch < 4:
+            state.optimizer.zero_grad()
+            state.model(torch.ones(1, 2)).sum().backward()
+            if state.batch == 2 and not failures:
+                failures.append(hvd.rank())
+                if hvd.rank() == hvd.size() - 1:
+                    raise hvd.HorovodInternalError("made up")
+            state.optimizer.step()
+            state.batch += 1
+            state.commit()
+
+    function(state)
+    torch.manual_seed(0)
+    alone = nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(alone.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(4):
+        optimizer.zero_grad()
+        alone(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+    torch.testing.assert_close(model.weight, alone.weight)
+
+
 def test_an_error_that_comes_back_is_let_through() -> None:
     @hvd.elastic.run
     def function(state: Any) -> None:

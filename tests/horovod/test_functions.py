@@ -29,6 +29,9 @@ def test_parameters() -> None:
     weight.data.fill_(hvd.rank())
     hvd.broadcast_parameters(model.named_parameters(), root_rank=0)
     assert weight.eq(0).all()
+    weight.data.fill_(hvd.rank())
+    hvd.broadcast_parameters(model.parameters(), root_rank=root)
+    assert weight.eq(root).all()
     with pytest.raises(UsageError, match="'a' is a int"):
         hvd.broadcast_parameters({"a": 3})
 

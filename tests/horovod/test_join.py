@@ -89,3 +89,18 @@ def test_a_rank_without_any_data(length: int) -> None:
             optimizer.step()
         assert parameter.tolist() == [-1.5] * length
     assert hvd.join() == 0
+
+
+@pytest.mark.ranks(2)
+@few_and_many
+def test_a_rank_whose_data_comes_later(length: int) -> None:
+    """It had joined when the others agreed on what to exchange."""
+    parameter = torch.nn.Parameter(torch.zeros(length))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0))
+    for epoch in range(2):
+        for _ in range(0 if epoch == 0 and hvd.rank() == 1 else 2):
+            optimizer.zero_grad()
+            parameter.sum().backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        hvd.join()
+    assert parameter.tolist() == [-3.0 if hvd.rank() == 0 else -2.0] * length

@@ -100,6 +100,8 @@ def test_what_cannot_be_sent() -> None:
         hvd.allreduce(torch.ones(1), average=True, op=hvd.Sum)
     with pytest.raises(UsageError, match=r"hvd\.Average"):
         hvd.allreduce(torch.ones(1), op="sum")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="no order"):
+        hvd.allreduce(torch.ones(1, dtype=torch.complex64), op=hvd.Max)
 
 
 def test_before_init() -> None:

@@ -248,5 +248,23 @@ def test_state_and_groups_are_those_of_the_wrapped_one() -> None:
     plain_loop(model, optimizer, batches(hvd.rank()))
     state = copy.deepcopy(optimizer.state_dict())
     optimizer.load_state_dict(state)
-    assert len(plain.state) == 4
+    assert optimizer.param_groups is plain.param_groups
+    assert optimizer.state is plain.state
     assert optimizer.state_dict()["param_groups"] == state["param_groups"]
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_weights_of_convolutions(memory_format: torch.memory_format) -> None:
+    torch.manual_seed(4)
+    layers = (nn.Conv2d(1, 8, 3), nn.Conv2d(8, 16, 3), nn.Conv2d(16, 4, 1), nn.Flatten())
+    model = nn.Sequential(*layers, nn.Linear(64, 2))
+    model.to(memory_format=memory_format)  # type: ignore[call-overload]
+    alone = copy.deepcopy(model)
+    images, targets = torch.randn(6 * hvd.size(), 1, 8, 8), torch.randn(6 * hvd.size(), 2)
+    mine = slice(hvd.rank(), None, hvd.size())
+    optimizer = hvd.DistributedOptimizer(sgd(model), model.named_parameters())
+    plain_loop(model, optimizer, [(images[mine], targets[mine])] * STEPS)
+    plain_loop(alone, sgd(alone), [(images, targets)] * STEPS)
+    for own, other in zip(model.parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(own, other, rtol=1e-5, atol=1e-5)

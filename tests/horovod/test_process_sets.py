@@ -82,3 +82,26 @@ def test_a_single_process_needs_no_mpi() -> None:
     assert (hvd.rank(), hvd.size(), hvd.mpi_enabled()) == (0, 1, False)
     assert hvd.synchronize(hvd.allreduce_async(torch.ones(2))).tolist() == [1, 1]
     assert hvd.join() == 0
+
+
+@pytest.mark.ranks(3)
+def test_optimizers_that_some_ranks_do_not_have() -> None:
+    pair = hvd.add_process_set([0, 1])
+    if pair.included():
+        hvd.DistributedOptimizer(
+            torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0), process_set=pair
+        )
+    parameter = torch.nn.Parameter(torch.zeros(2))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0))
+    (parameter.sum() * hvd.rank()).backward()  # type: ignore[no-untyped-call]
+    optimizer.step()
+    assert parameter.tolist() == [-1.0, -1.0]
+
+
+@pytest.mark.ranks(3)
+def test_a_shutdown_is_heard_of_in_every_process_set() -> None:
+    hvd.add_process_set([0, 1])
+    if hvd.rank() > 0:
+        with pytest.raises(hvd.HorovodInternalError, match=r"rank 0 has called hvd.shutdown"):
+            hvd.allreduce(torch.ones(1), name="x")
+    hvd.shutdown()

@@ -82,3 +82,19 @@ def test_the_environment_is_read_at_init(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(UsageError, match="HOROVOD_CYCLE_TIME=soon"):
         hvd.init()
     assert not hvd.is_initialized()
+
+
+@pytest.mark.ranks(2)
+def test_steps_of_an_optimizer(shared_path: Path) -> None:
+    path = shared_path / "timeline.json"
+    parameter = torch.nn.Parameter(torch.zeros(3))
+    optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0))
+    hvd.start_timeline(str(path))
+    for _ in range(2):
+        parameter.sum().backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    hvd.stop_timeline()
+    hvd.barrier()
+    if hvd.rank() == 0:
+        title = optimizer._distributed.title
+        assert phases(json.loads(path.read_text()), title) == ["ALLREDUCE", "ALLREDUCE"]

@@ -132,7 +132,8 @@ def test_refusals(found: Found) -> None:
         assert "Average, Sum and Adasum" in messages["op"]
         assert "gradient_accumulation_steps=2" in messages["built"]
         assert "not [3]" in messages["variables"]
-        assert "jit_compile=False" in messages.get("xla", "jit_compile=False")
+        if "xla" in messages:  # the job asks on TensorFlow alone, where XLA takes no callbacks
+            assert "jit_compile=False" in messages["xla"]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

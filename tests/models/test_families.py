@@ -100,20 +100,7 @@ def train(name: str, comm: Communicator, *, strategy: str) -> str:
 
 
 @pytest.mark.ranks(2)
-# The others are made of the same blocks.
-@pytest.mark.parametrize(
-    "name",
-    [
-        "logistic",
-        "mlp",
-        "lenet5",
-        "alexnet",
-        "resnet18",
-        "densenet121",
-        "googlenet",
-        "mobilenet-v1",
-    ],
-)
+@pytest.mark.parametrize("name", SHAPES)
 def test_two_ranks_equal_one(comm: Communicator, name: str) -> None:
     digests = comm.allgather_objects(train(name, comm, strategy="allreduce"))
     assert set(digests) == {train(name, SingleCommunicator(), strategy="single")}

@@ -47,7 +47,7 @@ def build(name: str, shape: tuple[int, ...]) -> nn.Module:
     return model
 
 
-def broken(model: nn.Module, example: Tensor, path: Path) -> None:
+def broken(model: nn.Module, example: Tensor, path: Path, *, about: object) -> None:
     """Exports another model than the one that was given."""
     torch.export.save(exports._program(nn.Linear(4, 3), example), path)
 

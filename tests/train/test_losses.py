@@ -38,3 +38,6 @@ def test_every_loss(name: str, reduction: Reduction) -> None:
     factor = 3 if name.endswith("-error") else 1
     expected = samples.mean() if reduction == "mean" else factor * samples.sum()
     torch.testing.assert_close(value, expected)
+    # These outputs are what they are in 16 bits, too.
+    half = make_loss(name, reduction).function(OUTPUTS.bfloat16(), TARGETS)
+    torch.testing.assert_close(half.float(), expected, rtol=0.01, atol=0.01)

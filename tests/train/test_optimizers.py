@@ -82,3 +82,12 @@ def test_sgd_moves_weights_of_sixteen_bits() -> None:
 def test_options_that_make_no_sense(text: str, cause: str) -> None:
     with pytest.raises(UsageError, match=cause):
         parse_options("adam", text)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options"),
+    [("adam", "betas=1.5,0.9"), ("adamw", "weight_decay=-1"), ("sgd", "nesterov=true")],
+)
+def test_values_that_torch_refuses(optimizer: str, options: str) -> None:
+    with pytest.raises(UsageError, match=f"--optimizer {optimizer}: "):
+        make(optimizer=optimizer, optimizer_options=options)

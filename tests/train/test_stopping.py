@@ -33,8 +33,10 @@ def test_patience_counts_epochs_without_a_better_loss() -> None:
         (("accuracy", 0.9), epoch(1, 1.0, accuracy=0.9), epoch(1, 1.0, accuracy=0.8)),
         (("loss", 0.5), epoch(1, 0.5), epoch(1, 0.6)),
         (("top-5", 0.9), epoch(1, 1.0, **{"top-5": 0.95}), epoch(1, 1.0, **{"top-5": 0.1})),
+        (("mse", 0.1), epoch(1, 1.0, mse=0.05), epoch(1, 1.0, mse=0.5)),
+        (("hinge", 0.1), epoch(1, 1.0, hinge=0.1), epoch(1, 1.0, hinge=0.5)),
     ],
-    ids=["accuracy", "loss", "top-5"],
+    ids=["accuracy", "loss", "top-5", "mse", "hinge"],
 )
 def test_a_goal(goal: tuple[str, float], reached: Epoch, missed: Epoch) -> None:
     assert Stopping(goal=goal).reason(missed) is None

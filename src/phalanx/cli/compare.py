@@ -21,6 +21,7 @@ from phalanx.observe.comparison import Comparison
 from phalanx.observe.fairness import differences
 from phalanx.observe.planned import Planned, missing_device, plan
 from phalanx.observe.rows import Row, read_finished
+from phalanx.train.runs import check_writable
 
 
 @with_comparison
@@ -35,7 +36,7 @@ def compare(asked: Asked) -> None:
     of a strategy go to the strategies that have them.
     """
     for path in (asked.json, asked.csv):
-        tables.check_writable(path)
+        check_writable(path)
     if asked.runs:
         _compare_finished(asked)
     else:

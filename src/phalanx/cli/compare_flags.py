@@ -137,7 +137,8 @@ def _settings(given: dict[str, Any]) -> Settings:
     if given["config"] is not None:
         said |= _keys(given["config"])
     # A few epochs of plain SGD on a small set would compare networks that have learned nothing.
-    if said.isdisjoint(("optimizer", "learning_rate", "momentum", "optimizer_options")):
+    tuned = settings.learning_rate is not None or settings.optimizer_choices
+    if "optimizer" not in said and not tuned:
         settings = dataclasses.replace(settings, optimizer="adam")
     if "model" in said:
         return settings

@@ -1,5 +1,8 @@
 """`phalanx evaluate`: the metrics of a trained model, from its run or from a file of weights."""
 
+import json
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from phalanx.cli.evaluate_flags import with_run_or_weights
@@ -8,12 +11,9 @@ from phalanx.train.settings import Settings
 if TYPE_CHECKING:
     from rich.console import Console
 
-#: A confusion matrix of more classes would be too wide to read.
-_MOST_CLASSES = 20
-
 
 @with_run_or_weights
-def evaluate(settings: Settings) -> None:
+def evaluate(settings: Settings, output: Path | None) -> None:
     """Evaluate a trained model on test samples.
 
     * `phalanx evaluate runs/digits-mlp-1 --ranks 2` evaluates a run, with the settings it had.
@@ -40,9 +40,12 @@ def evaluate(settings: Settings) -> None:
             f"{settings.dataset}: {metrics.count:,} test samples  "
             f"loss {metrics.loss:.6f}  accuracy {metrics.accuracy:.2%}{more}"
         )
-        if metrics.confusion and len(session.dataset.classes) <= _MOST_CLASSES:
+        if metrics.confusion:
             table = plain_table(confusion_table(metrics, session.dataset.classes))
             _console().print(table)
+        if output is not None:
+            values = asdict(metrics) | {"classes": session.dataset.classes}
+            output.write_text(json.dumps(values, indent=2) + "\n")
 
 
 def _console() -> "Console":

@@ -12,30 +12,43 @@ from phalanx import data
 from phalanx.cli.flags import with_settings
 from phalanx.cli.run_options import Threads, settings_on_ranks, start_ranks
 from phalanx.errors import UsageError
+from phalanx.train.runs import check_writable
 from phalanx.train.settings import Settings
 
 _Run = Annotated[
     Path | None,
     typer.Argument(metavar="RUN", help="The folder of a finished training.", show_default=False),
 ]
+_Output = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write the metrics as JSON, with the whole confusion matrix.",
+        show_default=False,
+    ),
+]
 #: What may be said about a run, which has settings of its own.
 _OF_A_RUN = ("data_dir", "ranks", "threads")
 #: The settings that matter besides those of the data and the model.
-_MORE = ("config", "loss", "reduction", "dtype", "seed", "ranks", "threads")
+_MORE = ("config", "loss", "reduction", "metrics", "dtype", "seed", "ranks", "threads")
 
 
 #: Of the data's and the model's, those that only a training needs.
 _LEFT_OUT = ("validation_split", "test_as_validation", "flip", "crop", "init")
 
 
-def with_run_or_weights(command: Callable[[Settings], None]) -> Callable[..., None]:
-    """A command that gets settings with weights, in a process that is one of the ranks."""
+def with_run_or_weights(
+    command: Callable[[Settings, Path | None], None],
+) -> Callable[..., None]:
+    """A command that gets settings with weights, and a file to write, on one of the ranks."""
 
     def run(**given: Any) -> None:
         folder: Path | None = given.pop("run")
-        command(_of_weights(given) if folder is None else _of_run(folder, given))
+        output: Path | None = given.pop("output")
+        check_writable(output)
+        command(_of_weights(given) if folder is None else _of_run(folder, given), output)
 
-    parameters = [_parameter("run", _Run)]
+    parameters = [_parameter("run", _Run), _parameter("output", _Output)]
     shown = inspect.signature(with_settings(lambda settings: None)).parameters
     for name, one in shown.items():
         if name == "threads":

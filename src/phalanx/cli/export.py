@@ -1,5 +1,6 @@
 """`phalanx export RUN`: a trained model as a file for other programs."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +26,8 @@ def export(
     """Write a trained model to a file for other programs, for batches of any size.
 
     The file is read back and compared with the model before it counts as written. The model's own
-    outputs are what it computes: before a softmax, if the loss has one.
+    outputs are what it computes: before a softmax, if the loss has one. Class names and what is
+    done to stored values before the model sees them go with it, as `classes` and `inputs` (JSON).
 
     `phalanx export runs/digits-mlp-1 --format onnx --output model.onnx`
     """
@@ -36,8 +38,14 @@ def export(
     path = run / f"model{form.suffix}" if output is None else output
 
     from phalanx.train.export import export as write
+    from phalanx.train.input_values import in_words
     from phalanx.train.trained import trained_model
 
     model, input_shape = trained_model(run, settings, result)
-    worst = write(model, path, form=form, input_shape=input_shape)
+    about: dict[str, str] = {
+        name: json.dumps(result[name]) for name in ("classes", "inputs") if name in result
+    }
+    worst = write(model, path, form=form, input_shape=input_shape, about=about)
     print(f"{path}: largest difference from the model {worst:.1e} of the largest output")
+    if "inputs" in result:
+        print(f"its inputs are {in_words(result['inputs'])}")

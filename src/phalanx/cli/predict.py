@@ -8,6 +8,7 @@ import typer
 
 from phalanx.cli.run_options import DataDir, Ranks, Run, Threads, settings_on_ranks
 from phalanx.train.input_names import check_input
+from phalanx.train.runs import check_classes, check_writable
 
 
 def predict(
@@ -37,6 +38,7 @@ def predict(
 
     `phalanx predict runs/digits-mlp-1 --output answers.csv --ranks 3`
     """
+    check_writable(output)
     if data is not None:
         check_input(data)
     settings = settings_on_ranks(run, data_dir=data_dir, ranks=ranks, threads=threads)
@@ -48,6 +50,7 @@ def predict(
     from phalanx.train.weights import load_weights
 
     session = Session(settings, threads=threads)
+    check_classes(run, session.dataset.classes)
     load_weights(session.model, run / "model.safetensors")
     samples = OwnSamples(session.dataset.test)
     if data is not None:

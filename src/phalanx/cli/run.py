@@ -12,9 +12,11 @@ from phalanx.comm.launch import available_slots, launch, slots_of_hosts
 from phalanx.comm.process import allocator_variables, available_cores
 from phalanx.errors import LaunchError, UsageError
 
-#: What a rank on another host should know of this one's environment.
-_FORWARDED = ("PATH", "PYTHON", "VIRTUAL_ENV", "PHALANX_", "HOROVOD_", "KERAS_", "TF_", "JAX_",
-              "XLA_", "CUDA_", "OMP_", "MALLOC_")  # fmt: skip
+#: How variables begin that are about this host, shell or job, and so not for ranks elsewhere.
+_STAY_HERE = (
+    *("HOSTNAME", "PWD", "OLDPWD", "SHLVL", "TMPDIR", "DISPLAY", "BASH_FUNC_", "_"),
+    *("SSH_", "XDG_", "SLURM_", "PMI_", "PMIX_", "PRTE_", "OMPI_"),
+)
 
 Command = Annotated[
     list[str],
@@ -82,7 +84,9 @@ def _environment(threads: int | None, *, ranks: int, forward: bool) -> dict[str,
     # TensorFlow asks nobody but this one, and else starts a thread for every core.
     variables["TF_NUM_INTRAOP_THREADS"] = os.environ.get("TF_NUM_INTRAOP_THREADS", given)
     if forward:
-        named = {name: os.environ[name] for name in os.environ if name.startswith(_FORWARDED)}
+        named = {
+            name: value for name, value in os.environ.items() if not name.startswith(_STAY_HERE)
+        }
         variables = named | variables
     return variables
 

@@ -44,7 +44,7 @@ def start_ranks(settings: Settings, *, ranks: int | None, threads: int) -> Setti
     if count < 1 or threads < 1:
         raise UsageError("--ranks and --threads must be at least 1")
     # How it was trained in parallel does not bind how it is used.
-    here = defaults("Parallelism") | {"ranks": count, "threads": threads, "output": None}
+    here = defaults("Parallelism") | defaults("Output") | {"ranks": count, "threads": threads}
     settings = dataclasses.replace(settings, **here)
     check_settings(settings, count)
     launched(count, bind=settings.bind)

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from phalanx.cli.flags import with_settings
 from phalanx.cli.start import launched, rank_count
+from phalanx.clock import phase
 from phalanx.train.checks import check_settings
 from phalanx.train.settings import Settings
 
@@ -52,7 +53,8 @@ def _train_here(settings: Settings) -> None:
         threads=torch.get_num_threads(),
         strategy=session.strategy,
     )
-    _introduce(console, session)
+    with phase("prepare"):
+        _introduce(console, session)
     result = session.train(run, make_progress(console), show=lambda one: show(console, one))
     _conclude(console, result, run)
 

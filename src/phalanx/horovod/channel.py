@@ -7,7 +7,7 @@ from the opening what these sums are, and stands in with zeros.
 from typing import final
 
 from phalanx.comm.base import Communicator
-from phalanx.horovod.buckets import Bucket, Details, plan_buckets
+from phalanx.horovod.buckets import Details, plan_buckets
 from phalanx.horovod.negotiation import Match
 from phalanx.horovod.sums import make_sums
 
@@ -16,39 +16,20 @@ from phalanx.horovod.sums import make_sums
 class Channel:
     """The sums of a step, once for every bucket. It owns its communicator."""
 
-    def __init__(
-        self,
-        name: str,
-        comm: Communicator,
-        *,
-        buckets: list[Bucket],
-        apart: frozenset[int],
-        divisor: float,
-    ) -> None:
-        """Collective."""
-        self.name = name
-        self.buckets = buckets
-        #: Parameters that some rank cannot put in a bucket.
-        self.apart = apart
-        self.sums = make_sums(comm, buckets, divisor=divisor)
-        #: Steps that this rank has begun, and those that it stands in for.
-        self.steps = 0
-        self._until = 0
-        self._comm = comm
-
-    @staticmethod
-    def open(comm: Communicator, match: Match) -> "Channel":
-        """Collective. The channel that all ranks have described alike."""
+    def __init__(self, control: Communicator, match: Match) -> None:
+        """Collective. What all ranks of a communicator, which stays in use, have described."""
         first = match.any
         details: Details = first.details
-        apart = frozenset(i for one in match.by_rank.values() for i in one.details.apart)
-        return Channel(
-            match.name.partition(".")[2],
-            comm.split(0, comm.rank),
-            buckets=plan_buckets(first.shapes, first.dtypes, details=details, apart=apart),
-            apart=apart,
-            divisor=details.divisor,
-        )
+        self.name = match.name.partition(".")[2]
+        self.shapes = first.shapes
+        #: Parameters that some rank cannot put in a bucket.
+        self.apart = frozenset(i for one in match.by_rank.values() for i in one.details.apart)
+        self.buckets = plan_buckets(first.shapes, first.dtypes, details=details, apart=self.apart)
+        self._control = control
+        self._comm = control.split(0, control.rank)
+        self.sums = make_sums(self._comm, self.buckets, divisor=details.divisor)
+        #: The step up to which this rank stands in.
+        self._until = 0
 
     def stand_in(self, *, until: int) -> None:
         """Take part in the steps up to this one with zeros, as far as `move_on` is called."""
@@ -56,16 +37,18 @@ class Channel:
 
     def move_on(self) -> None:
         """Go on standing in, without waiting for anybody."""
-        while self.sums.test() and self.steps < self._until:
-            self.steps += 1
+        while self.sums.test() and self.sums.begun < self._until * len(self.buckets):
             self.sums.begin_with_zeros()
 
     def settle(self) -> None:
-        """End a step that this rank stood in for; the others have done their part of it."""
+        """End what is under way; the others have done their part of it, or will without us."""
         while not self.sums.test():
             pass
 
     def free(self) -> None:
-        """Collective."""
+        """Collective. After a failure some ranks may have begun what others have not."""
+        most = max(self._control.allgather_objects(self.sums.begun))
+        while self.sums.begun < most:
+            self.sums.begin_with_zeros()
         self.settle()
         self._comm.free()

@@ -60,10 +60,13 @@ class Context:
         self._agree("process set to remove", number)
         engine = self.engines.pop(number, None)
         if engine is not None:
+            engine.announce_close()
             engine.close()
 
     def close(self) -> None:
         """Collective. Close all engines, and wait for all ranks."""
+        for engine in self.engines.values():  # all at once: who waits in one must hear of it
+            engine.announce_close()
         for number in sorted(self.engines, reverse=True):
             self.engines.pop(number).close()
         self.timeline.stop()

@@ -63,6 +63,7 @@ class Engine:
             fusion_threshold=settings.fusion_threshold,
             timeline=timeline,
         )
+        self.timeline = timeline
         self._cycle = settings.cycle
         #: Guards what follows, and tells of changes in it.
         self._news = threading.Condition()
@@ -73,6 +74,7 @@ class Engine:
         self._driving = threading.Lock()
         self._threaded = takes_threads(comm)
         self._thread: threading.Thread | None = None
+        self._closing = Pending(Description("shutdown", "shutdown"))
         self._closed = False
 
     def submit(self, pending: Pending, *, wake: bool = True) -> None:
@@ -115,7 +117,7 @@ class Engine:
             if self._failure is not None:
                 raise HorovodInternalError(self._failure)
             self._mine[pending.description.name] = pending
-            self._parley.watches[channel.name] = channel.steps
+            self._parley.watches[channel.name] = channel.sums.steps
             self._parley.has_news = True
             self._wake()
         return pending
@@ -145,17 +147,22 @@ class Engine:
             finally:
                 self._driving.release()
 
-    def close(self) -> None:
-        """Collective. Fail what is under way on any rank, and wait until all ranks have come."""
-        pending = Pending(Description("shutdown", "shutdown"))
+    def announce_close(self) -> None:
+        """Fail what is under way on any rank; to be followed by `close`."""
         with self._news:
             self._failure = "Horovod has been shut down; use hvd.init() to start again"
-            self._mine[pending.description.name] = pending
-            self._parley.announce(pending)
-        self.wait(pending)
+            self._mine[self._closing.description.name] = self._closing
+            self._parley.announce(self._closing)
+            self._wake()
+
+    def close(self) -> None:
+        """Collective. Wait until all ranks have come, and give everything back."""
+        self.wait(self._closing)
         with self._news:
             self._closed = True
             self._news.notify_all()
+        if self._thread is not None:
+            self._thread.join()
         for channel in self.channels.values():
             channel.free()
         self._parley.free()
@@ -223,7 +230,8 @@ class Engine:
         opened = [match for match in good if match.any.verb == "open"]
         self._executor.run([match for match in good if match.any.verb != "open"], self._mine)
         for match in opened:
-            channel = Channel.open(self.comm, match)
+            channel = Channel(self.comm, match)
+            self._forget_before(channel.name)
             self.channels[channel.name] = channel
             if match.name in self._mine:
                 self._mine[match.name].result = channel
@@ -231,6 +239,9 @@ class Engine:
         for name, steps in parley.waited_for.items():
             if "join" in self._mine and name in self.channels:
                 self.channels[name].stand_in(until=steps)
+        if parley.last_to_join is not None:
+            for channel in self.channels.values():
+                channel.settle()  # what this rank stood in for, before its own gradients come
         with self._news:
             for match in matches:
                 self._finish(match.name, match.error)
@@ -244,6 +255,13 @@ class Engine:
                 self._finish("shutdown", None)
             if self._waiters > 1 or threading.current_thread() is self._thread:
                 self._news.notify_all()
+
+    def _forget_before(self, name: str) -> None:
+        """Collective. A channel's last part is a number: the one before it is done with."""
+        title, _, number = name.rpartition(".")
+        before = self.channels.pop(f"{title}.{int(number) - 1}", None)
+        if before is not None:
+            before.free()
 
     def _finish(self, name: str, error: str | None) -> None:
         pending = self._mine.pop(name, None)

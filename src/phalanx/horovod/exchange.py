@@ -8,6 +8,7 @@ the engine; a parameter that got no gradient counts as zeros; a rank that waits 
 the engine, which brings in ranks that have joined, or reports those that do not come.
 """
 
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,7 +74,10 @@ class GradientExchange:
         self, name: str, named: Sequence[tuple[str, nn.Parameter]], options: Options
     ) -> None:
         self._name, self._options = name, options
+        #: How often the ranks have agreed, and through which engine.
         self._generation = 0
+        self._agreed_by: Engine | None = None
+        self._lock = threading.Lock()
         self.passes = 1
         self.take(named)
 
@@ -100,7 +104,12 @@ class GradientExchange:
             storage.missing = len(storage.bucket.indices)
 
     def arrived(self, index: int) -> None:
-        """A backward pass has added to a gradient. Called out of the pass."""
+        """A backward pass has added to a gradient. Called out of the pass, which has a thread for
+        every device."""
+        with self._lock:
+            self._arrived(index)
+
+    def _arrived(self, index: int) -> None:
         if self._left[index] <= 0:
             raise UsageError(
                 f"'{self._names[index]}' got a gradient more than {self.passes} times before "
@@ -111,8 +120,6 @@ class GradientExchange:
             self.touched = True
             if self._engine is not self._options.process_set.engine():
                 self._channel = None  # Horovod was shut down and started again
-            if self._channel is not None:
-                self._channel.settle()
         self._left[index] -= 1
         if self._left[index] == 0 and self._channel is not None and index in self._place:
             self._pack(index)
@@ -121,13 +128,17 @@ class GradientExchange:
 
     def finish(self) -> None:
         """Collective. Exchange what has not been, and wait until all gradients are combined."""
+        try:
+            self._finish()
+        finally:  # also after a failure, from which a training may start again
+            self.restart()
+
+    def _finish(self) -> None:
         engine = self._options.process_set.engine()
         if self._channel is None or engine is not self._engine:
             self._open(engine)
         channel = self._channel
         assert channel is not None
-        if not self.touched:
-            channel.settle()
         apart = [(index, self._begin_apart(index)) for index in sorted(channel.apart)]
         for index in self._place:
             if index not in self._packed:
@@ -135,13 +146,33 @@ class GradientExchange:
         self._begin_full()
         progress().end()
         self._settle(engine, channel)
+        if self._begun:
+            engine.timeline.end(self._name)
         self._unpack()
         for index, (handle, context) in apart:
             self._end_apart(index, handle, context)
-        self.restart()
 
     def _open(self, engine: Engine) -> None:
         """Collective. Agree with the other ranks on what is exchanged, once."""
+        self._generation = self._generation + 1 if engine is self._agreed_by else 1
+        self._agreed_by = engine
+        # A rank that had joined when the others agreed has it already.
+        channel = engine.channels.get(f"{self._name}.{self._generation}")
+        if channel is None:
+            channel = self._agree(engine)
+        elif channel.shapes != shapes_of(self.parameters):
+            raise HorovodInternalError(
+                f"{self._name}: this rank has other parameters than those that had not joined"
+            )
+        self._engine, self._channel = engine, channel
+        self._buckets = [
+            _Storage(bucket, flat, self.parameters)
+            for bucket, flat in zip(channel.buckets, channel.sums.flats, strict=True)
+        ]
+        self._place = {i: one for one in self._buckets for i in one.bucket.indices}
+        self._packed = set()
+
+    def _agree(self, engine: Engine) -> Channel:
         options = self._options
         everything = range(len(self.parameters))
         apart = [i for i in everything if options.is_custom or self._is_sparse(i)]
@@ -155,7 +186,6 @@ class GradientExchange:
             halved=options.compression is Compression.fp16,
             divisor=options.divisor,
         )
-        self._generation += 1
         description = Description(
             f"open.{self._name}.{self._generation}",
             "open",
@@ -166,13 +196,7 @@ class GradientExchange:
         pending = Pending(description)
         engine.submit(pending, wake=False)
         channel: Channel = engine.wait(pending)
-        self._engine, self._channel = engine, channel
-        self._buckets = [
-            _Storage(bucket, flat, self.parameters)
-            for bucket, flat in zip(channel.buckets, channel.sums.flats, strict=True)
-        ]
-        self._place = {i: one for one in self._buckets for i in one.bucket.indices}
-        self._packed = set()
+        return channel
 
     def _is_sparse(self, index: int) -> bool:
         gradient = self.parameters[index].grad
@@ -195,17 +219,18 @@ class GradientExchange:
 
     def _begin_full(self) -> bool:
         """Begin the buckets that are full, in their order; whether MPI has work for a while."""
-        channel = self._channel
+        engine, channel = self._engine, self._channel
+        assert engine is not None
         assert channel is not None
         works = False
         for storage in self._buckets[self._begun :]:
             if storage.missing:
                 break
             if self._begun == 0:
-                channel.steps += 1
+                engine.timeline.begin(self._name, "ALLREDUCE")
             if self._options.predivide != 1.0:
                 storage.flat.div_(self._options.predivide)
-            works = channel.sums.begin(self._begun)
+            works = channel.sums.begin()
             self._begun += 1
         return works
 
@@ -278,9 +303,10 @@ class _Storage:
 
 def _view(flat: Tensor, parameter: nn.Parameter, start: int) -> Tensor:
     """A piece that looks like the parameter, its memory format included."""
+    piece = flat[start : start + parameter.numel()]
     if parameter.dim() == 4 and parameter.is_contiguous(memory_format=torch.channels_last):
-        return flat.as_strided(parameter.shape, parameter.stride(), start)
-    return flat[start : start + parameter.numel()].view(parameter.shape)
+        return piece.as_strided(parameter.shape, parameter.stride())
+    return piece.view(parameter.shape)
 
 
 def _as_sparse(parameter: nn.Parameter, gradient: Tensor | None) -> Tensor:

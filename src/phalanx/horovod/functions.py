@@ -16,15 +16,16 @@ from phalanx.horovod.redistribution import allgather
 
 
 def broadcast_parameters(
-    params: Mapping[str, Any] | Iterable[tuple[str, Any]],
+    params: Mapping[str, Any] | Iterable[Any],
     root_rank: int = 0,
     process_set: ProcessSet = global_process_set,
 ) -> None:
     """Collective. Give all ranks the root's values, in place.
 
-    Takes `model.state_dict()` or `model.named_parameters()`.
+    Takes `model.state_dict()`, `model.named_parameters()` or `model.parameters()`.
     """
-    pairs = list(params.items() if isinstance(params, Mapping) else params)
+    found = params.items() if isinstance(params, Mapping) else params
+    pairs = [(str(i), one) if isinstance(one, Tensor) else one for i, one in enumerate(found)]
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise UsageError("broadcast_parameters takes a state_dict or (name, tensor) pairs")

@@ -5,7 +5,6 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import count
 from typing import Any, final
 
 import torch
@@ -20,8 +19,6 @@ from phalanx.horovod.exchange import GradientExchange, Options
 from phalanx.horovod.process_sets import ProcessSet, global_process_set
 from phalanx.horovod.reductions import Adasum, Average, ReduceOp, Sum
 
-_numbers = count()
-
 
 @final
 class _State:
@@ -33,7 +30,7 @@ class _State:
         self.wrapped = optimizer
         self.names = names
         self.options = options
-        self.title = f"DistributedOptimizer.{next(_numbers)}"
+        self.title = f"DistributedOptimizer.{options.process_set.next_number()}"
         self.should_synchronize = True
         self.synchronized = False
         self.hooked: set[nn.Parameter] = set()
@@ -154,6 +151,24 @@ class DistributedMethods(Optimizer):
                 "are on their way to other ranks; call it after step()"
             )
         super().zero_grad(set_to_none)
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As torch's; gradients that were on their way are forgotten."""
+        super().load_state_dict(state_dict)
+        state = self._distributed
+        # torch has replaced what the two share, and schedulers may hold on to the wrapped one.
+        state.wrapped.state, state.wrapped.param_groups = self.state, self.param_groups
+        state.exchange.restart()
+
+    @property
+    def backward_passes_per_step(self) -> int:
+        """How many backward passes are expected before each step."""
+        return self._distributed.exchange.passes
+
+    @property
+    def op(self) -> ReduceOp:
+        """How gradients are combined."""
+        return self._distributed.options.op
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """As torch's; the ranks agree on the new parameters at the next step."""

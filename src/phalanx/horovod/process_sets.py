@@ -1,6 +1,7 @@
 """Process sets: some of the ranks, which carry out operations without the others."""
 
 from collections.abc import Sequence
+from itertools import count
 from typing import final
 
 from phalanx.errors import UsageError
@@ -15,6 +16,7 @@ class ProcessSet:
     def __init__(self, ranks: Sequence[int] | None = None) -> None:
         self._ranks = None if ranks is None else sorted(set(ranks))
         self.process_set_id: int | None = None if ranks is not None else 0
+        self._numbers = count()
 
     @property
     def ranks(self) -> list[int]:
@@ -44,6 +46,10 @@ class ProcessSet:
             own = context.current().control.rank
             raise UsageError(f"rank {own} is not in the process set of ranks {self.ranks}")
         return found
+
+    def next_number(self) -> int:
+        """Numbers what its ranks make in the same order, from 0."""
+        return next(self._numbers)
 
     def _number(self) -> int:
         if self.process_set_id is None:

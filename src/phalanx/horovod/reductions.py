@@ -55,6 +55,8 @@ def check_op(op: ReduceOp, tensors: list[Tensor]) -> None:
             raise UsageError(
                 "the average of booleans is none: use op=hvd.Sum (any) or hvd.Min (all)"
             )
+        if op in (Min, Max) and tensor.is_complex():
+            raise UsageError(f"complex numbers have no order, and so no hvd.{op.value}")
         if op is Adasum and not tensor.is_floating_point():
             raise UsageError(f"Adasum is for floating point, not {tensor.dtype}: use op=hvd.Sum")
 

@@ -27,9 +27,10 @@ class Settings:
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
     """The settings of an environment, by default that of this process now."""
     source = os.environ if environ is None else environ
+    timeline = source.get("HOROVOD_TIMELINE", "")  # DYNAMIC: for start_timeline, which needs none
     disabled = _number(source, "HOROVOD_STALL_CHECK_DISABLE", 0) != 0
     return Settings(
-        timeline=source.get("HOROVOD_TIMELINE") or None,
+        timeline=None if timeline in ("", "DYNAMIC") else timeline,
         mark_cycles=_number(source, "HOROVOD_TIMELINE_MARK_CYCLES", 0) != 0,
         stall_warning=0 if disabled else _number(source, "HOROVOD_STALL_CHECK_TIME_SECONDS", 60),
         stall_shutdown=0 if disabled else _number(source, "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", 0),

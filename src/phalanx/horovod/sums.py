@@ -29,20 +29,31 @@ class Sums(ABC):
 
     #: Where each bucket's gradients are put, and then are their sums divided by the divisor.
     flats: list[Tensor]
+    #: The buckets that this rank has begun so far.
+    begun: int = 0
 
-    @abstractmethod
-    def begin(self, number: int) -> bool:
-        """A bucket is full; they come in their order. Whether MPI now has work for a while."""
+    @property
+    def steps(self) -> int:
+        """The steps that this rank has begun so far."""
+        return -(-self.begun // max(len(self.flats), 1))
+
+    def begin(self) -> bool:
+        """The next bucket is full. Whether MPI now has work for a while."""
+        number = self.begun % len(self.flats)
+        self.begun += 1
+        return self._begin(number)
+
+    def begin_with_zeros(self) -> None:
+        """Begin the next bucket as a rank without gradients."""
+        self.flats[self.begun % len(self.flats)].zero_()
+        self.begin()
 
     @abstractmethod
     def test(self) -> bool:
         """Whether all sums that were begun are there. Also lets them make progress."""
 
-    def begin_with_zeros(self) -> None:
-        """Take part in a step as a rank without gradients."""
-        for number, flat in enumerate(self.flats):
-            flat.zero_()
-            self.begin(number)
+    @abstractmethod
+    def _begin(self, number: int) -> bool: ...
 
 
 def make_sums(comm: Communicator, buckets: Sequence[Bucket], *, divisor: float) -> Sums:
@@ -73,7 +84,7 @@ class MPISums(Sums):
         ]
         self._under_way: list[tuple[int, Request]] = []
 
-    def begin(self, number: int) -> bool:
+    def _begin(self, number: int) -> bool:
         wire = self._wires[number]
         if wire is not self.flats[number]:
             wire.copy_(self.flats[number])
@@ -112,7 +123,7 @@ class HostSums(Sums):
         self._filling: Request | None = None
         self._adding: Request | None = None
 
-    def begin(self, number: int) -> bool:
+    def _begin(self, number: int) -> bool:
         if number + 1 == len(self.flats):
             self._filling = self._meet()
         return False

@@ -116,7 +116,7 @@ def _statistics(inputs: Tensor, where: ProcessSet) -> tuple[Tensor, Tensor, int]
         variance, mean = torch.var_mean(inputs.detach(), dims, correction=0)
         own[0, 0] = count
         own[0, 1:] = torch.cat([mean, variance]).double()
-    everyone = allgather(own, process_set=where)
+    everyone = allgather(own, process_set=where).to(inputs.device)
     counts, means, variances = torch.split(everyone, [1, channels, channels], dim=1)
     total = counts.sum()
     if total <= 1:

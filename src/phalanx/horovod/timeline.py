@@ -22,7 +22,7 @@ class Timeline:
     """The trace of one process; it records between `start` and `stop`."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
         self._file: TextIO | None = None
         self._began = 0.0
         self._rows: dict[str, int] = {}
@@ -108,6 +108,14 @@ class Timeline:
         when: float | None = None,
         **more: Any,
     ) -> None:
+        with self._lock:
+            self._name_row(name)
+        event: dict[str, Any] = {"ph": phase, "pid": self._rows[name], "tid": 0, **more}
+        if label is not None:
+            event["name"] = label
+        self._write(event, when)
+
+    def _name_row(self, name: str) -> None:
         if name not in self._rows:
             self._rows[name] = len(self._rows) + 1
             row = {"pid": self._rows[name]}
@@ -121,10 +129,6 @@ class Timeline:
                 },
                 None,
             )
-        event: dict[str, Any] = {"ph": phase, "pid": self._rows[name], "tid": 0, **more}
-        if label is not None:
-            event["name"] = label
-        self._write(event, when)
 
     def _write(self, event: dict[str, Any], when: float | None) -> None:
         now = time.perf_counter() if when is None else max(when, self._began)

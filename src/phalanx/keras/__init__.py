@@ -6,9 +6,11 @@ of a compiled one, `exchange.py` carries it out.
 """
 
 from phalanx.horovod.basics import (
+    ccl_built,
     cross_rank,
     cross_size,
     cuda_built,
+    ddl_built,
     gloo_built,
     gloo_enabled,
     init,
@@ -64,9 +66,11 @@ __all__ = [
     "broadcast_global_variables",
     "broadcast_object",
     "callbacks",
+    "ccl_built",
     "cross_rank",
     "cross_size",
     "cuda_built",
+    "ddl_built",
     "global_process_set",
     "gloo_built",
     "gloo_enabled",

@@ -14,7 +14,7 @@ from torch import Tensor
 from phalanx.horovod import collectives, redistribution
 from phalanx.horovod.compression import Compression
 from phalanx.horovod.process_sets import ProcessSet, global_process_set
-from phalanx.horovod.reductions import Average, ReduceOp
+from phalanx.horovod.reductions import ReduceOp, chosen_op
 from phalanx.keras.bridge import as_array, as_tensor, call
 from phalanx.keras.presence import keras
 
@@ -27,12 +27,11 @@ def allreduce(
     compression: Any = Compression.none, process_set: ProcessSet = _ALL,
 ) -> Any:  # fmt: skip
     """Collective. All ranks' values combined, by default averaged."""
-    if average is not None and op is None:
-        op = Average if average else ReduceOp.SUM
+    chosen = chosen_op(average, op)
 
     def reduce(tensor: Tensor) -> Tensor:
         return collectives.allreduce(
-            tensor, None, name, compression, op, prescale_factor, postscale_factor, process_set
+            tensor, None, name, compression, chosen, prescale_factor, postscale_factor, process_set
         )
 
     return _same_shape(reduce, value)

@@ -7,7 +7,6 @@ agree once on what there is, and a rank that waits in vain says for whom.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 from typing import Any, final
 
 import numpy as np
@@ -18,8 +17,6 @@ from phalanx.horovod.collectives import grouped_allreduce
 from phalanx.horovod.exchange import GradientExchange, Options
 from phalanx.horovod.reductions import Adasum
 from phalanx.keras.bridge import as_array, as_tensor
-
-_numbers = count()
 
 
 @dataclass(frozen=True)
@@ -38,7 +35,8 @@ class HostExchange:
     def __init__(self, options: Options, passes: Passes) -> None:
         self.options = options
         self.passes = passes
-        self.title = f"DistributedOptimizer.keras.{next(_numbers)}"
+        number = options.process_set.next_number()
+        self.title = f"DistributedOptimizer.{number}.keras"
         #: Room for gradients of the shapes seen so far: usually one.
         self._rooms: dict[Any, _Room] = {}
 

@@ -11,7 +11,6 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from phalanx.errors import UsageError
 from phalanx.observe.fairness import host_name
 from phalanx.observe.planned import CPU
 from phalanx.observe.rows import FinishedRun, Row, is_baseline, plain, speed_ups
@@ -131,12 +130,6 @@ def size(count: float | None) -> str:
 
 def _number(value: float | None, form: str, unit: str = "") -> str:
     return UNKNOWN if value is None else f"{value:{form}}{unit}"
-
-
-def check_writable(path: Path | None) -> None:
-    """Raise before a long comparison rather than after it, if its table cannot be written."""
-    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
-        raise UsageError(f"{path}: name a file in a folder that exists")
 
 
 def write_json(path: Path, rows: Sequence[Row], *, about: dict[str, Any]) -> None:

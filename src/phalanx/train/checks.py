@@ -28,6 +28,8 @@ def check_settings(settings: Settings, ranks: int) -> None:
     strategies.check(strategy, ranks, options=options)
     _check_shards(settings, strategy, ranks)
     _check_device(settings, strategy, ranks)
+    if settings.trace is not None and settings.trace.is_dir():
+        raise UsageError(f"--trace {settings.trace} is a folder, not a file to write")
     if settings.output is not None and settings.output.exists():
         if not settings.output.is_dir():
             raise UsageError(f"--output {settings.output} is a file, not a folder")

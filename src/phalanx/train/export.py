@@ -8,7 +8,8 @@ import contextlib
 import copy
 import logging
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -33,8 +34,17 @@ class ExportError(PhalanxError):
     exit_code = 1
 
 
-def export(model: nn.Module, path: Path, *, form: Format, input_shape: tuple[int, ...]) -> float:
+def export(
+    model: nn.Module,
+    path: Path,
+    *,
+    form: Format,
+    input_shape: tuple[int, ...],
+    about: Mapping[str, str] | None = None,
+) -> float:
     """Write a model for inference to a file, which appears checked or not at all.
+
+    What it is `about` goes with it: as metadata in ONNX, as extra files in torch's format.
 
     Returns the largest difference found, relative to the largest output. In ONNX files bfloat16
     becomes float32, because hardly anything computes with it there.
@@ -54,7 +64,7 @@ def export(model: nn.Module, path: Path, *, form: Format, input_shape: tuple[int
     model.eval()
     try:
         with _quiet():
-            _attempt(write, model, example, beside)
+            _attempt(partial(write, about=about or {}), model, example, beside)
             function = read(beside)
         tried = (torch.randn(n, *input_shape, dtype=dtype, generator=samples) for n in _TRIED)
         worst = max(_difference(model, function, inputs) for inputs in tried)
@@ -87,7 +97,9 @@ def _program(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
     return torch.export.export(model, (example,), dynamic_shapes=(batch,))
 
 
-def _write_onnx(model: nn.Module, example: Tensor, path: Path) -> None:
+def _write_onnx(model: nn.Module, example: Tensor, path: Path, *, about: Mapping[str, str]) -> None:
+    import onnx
+
     torch.onnx.export(
         _program(model, example),
         (example,),
@@ -98,6 +110,9 @@ def _write_onnx(model: nn.Module, example: Tensor, path: Path) -> None:
         output_names=["outputs"],
         verbose=False,
     )
+    written = onnx.load(path)
+    onnx.helper.set_model_props(written, dict(about))
+    onnx.save(written, path)
 
 
 def _read_onnx(path: Path) -> Function:
@@ -112,8 +127,10 @@ def _read_onnx(path: Path) -> Function:
     return run
 
 
-def _write_torch(model: nn.Module, example: Tensor, path: Path) -> None:
-    torch.export.save(_program(model, example), path)
+def _write_torch(
+    model: nn.Module, example: Tensor, path: Path, *, about: Mapping[str, str]
+) -> None:
+    torch.export.save(_program(model, example), path, extra_files=dict(about))
 
 
 def _read_torch(path: Path) -> Function:

@@ -5,6 +5,7 @@ Targets may also be floating-point numbers of the outputs' shape, for all but cr
 
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -28,6 +29,11 @@ def one_hot(outputs: Tensor, targets: Tensor) -> Tensor:
     return F.one_hot(targets, outputs.shape[1]).to(outputs.dtype)
 
 
+def widened(outputs: Tensor) -> Tensor:
+    """Outputs of 16 bits in 32, for what torch cannot compute of them on CPUs."""
+    return outputs.to(torch.promote_types(outputs.dtype, torch.float32))
+
+
 def _cross_entropy(outputs: Tensor, targets: Tensor, reduction: str) -> Tensor:
     return F.cross_entropy(outputs, targets, reduction=reduction)
 
@@ -48,7 +54,7 @@ def _absolute_error(outputs: Tensor, targets: Tensor, reduction: str) -> Tensor:
 
 
 def _hinge(outputs: Tensor, targets: Tensor, reduction: str) -> Tensor:
-    return F.multi_margin_loss(outputs, targets, reduction=reduction)
+    return F.multi_margin_loss(widened(outputs), targets, reduction=reduction)
 
 
 _FUNCTIONS: dict[str, Callable[[Tensor, Tensor, str], Tensor]] = {

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from phalanx.comm.base import Communicator
-from phalanx.train.losses import one_hot
+from phalanx.train.losses import one_hot, widened
 from phalanx.train.metric_names import BY_CLASS
 
 #: Metrics that are a number a sample, summed here over the samples of a batch.
@@ -23,7 +23,9 @@ _SUMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "mae": lambda outputs, targets: (
         (outputs - one_hot(outputs, targets)).abs().mean(1).sum(dtype=torch.float64)
     ),
-    "hinge": lambda outputs, targets: F.multi_margin_loss(outputs, targets, reduction="sum"),
+    "hinge": lambda outputs, targets: F.multi_margin_loss(
+        widened(outputs), targets, reduction="sum"
+    ),
 }
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from phalanx.errors import UsageError
 from phalanx.train.optimizer_table import OPTIMIZERS
 from phalanx.train.settings import Settings
 
@@ -29,7 +30,10 @@ def make_optimizer(
     if entry.fused and not any(parameter.dtype in _HALVES for parameter in kept):
         options["fused"] = True
     kind: Callable[..., Optimizer] = getattr(torch.optim, entry.kind)
-    return kind(kept, lr=rate * _scale(settings.scale_learning_rate, workers), **options)
+    try:
+        return kind(kept, lr=rate * _scale(settings.scale_learning_rate, workers), **options)
+    except ValueError as error:  # torch knows best which values an optimizer takes
+        raise UsageError(f"--optimizer {settings.optimizer}: {error}") from error
 
 
 def _scale(how: str, workers: int) -> float:

@@ -1,6 +1,7 @@
 """Where a training's time and bytes went: the phases of every rank, and what they sent."""
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from phalanx.strategies.base import Table
 #: What a step goes through, in this order; phases that a strategy adds come behind.
 _ORDER = (
     *("prepare", "load", "broadcast", "scatter", "forward", "backward", "gather", "exchange"),
-    *("update", "wait", "metrics", "evaluate"),
+    *("update", "wait", "step", "metrics", "evaluate"),
 )
 _REST = "other"
 
@@ -40,17 +41,24 @@ class Phases:
 class Profile:
     """One rank's clock and counter; a communicator to be used instead of the one given."""
 
-    def __init__(self, comm: Communicator, *, trace: bool = False) -> None:
-        """Collective."""
+    def __init__(
+        self, comm: Communicator, *, trace: bool = False, settle: Callable[[], None] | None = None
+    ) -> None:
+        """Collective. `settle` waits for the device that computes, if that is not the CPU."""
         self._traffic = Traffic()
         self._comm = comm
         self.comm: Communicator = CountedCommunicator(comm, self._traffic)
         comm.barrier()  # the clocks of all ranks start together, whatever their hosts' clocks say
-        self._clock = clock.start(trace=trace)
+        self._clock = clock.start(trace=trace, settle=settle)
 
     def bytes_sent(self) -> int:
         """Collective. What all ranks have sent so far."""
         return sum(self._comm.allgather_objects(self._traffic.bytes))
+
+    def lap(self) -> dict[str, float]:
+        """This rank's seconds in every phase since the last lap; of the same phases each time."""
+        passed = self._clock.lap()
+        return {name: passed.get(name, 0.0) for name in _ORDER}
 
     def finish(self) -> Phases:
         """Collective. Stop the clocks, and put those of all ranks together."""

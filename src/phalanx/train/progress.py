@@ -121,7 +121,10 @@ class Bar(Progress):
 
 
 def _line(metrics: Metrics, rate: float) -> str:
-    return f"{rate:,.0f} samples/s  loss {metrics.loss:.4f}  accuracy {metrics.accuracy:.2%}"
+    speed = f"{rate:,.0f} samples/s"
+    if metrics.count == 0:  # under some strategies rank 0 sees no outputs
+        return speed
+    return f"{speed}  loss {metrics.loss:.4f}  accuracy {metrics.accuracy:.2%}"
 
 
 def _validated(metrics: Metrics | None) -> str:

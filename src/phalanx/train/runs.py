@@ -11,11 +11,12 @@ import json
 import os
 import platform
 import socket
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from phalanx.errors import RunError
+from phalanx.errors import RunError, UsageError
 from phalanx.train.config import settings_from
 from phalanx.train.settings import Settings
 
@@ -63,8 +64,8 @@ class RunFolder:
             },
         )
 
-    def add_epoch(self, epoch: "Epoch") -> None:
-        """Add a row to history.csv."""
+    def add_epoch(self, epoch: "Epoch", *, phases: Mapping[str, float]) -> None:
+        """Add a row to history.csv; `phases` are seconds of rank 0, always of the same ones."""
         path = self.path / "history.csv"
         checked = epoch.validation
         row: dict[str, float | str] = {
@@ -80,6 +81,7 @@ class RunFolder:
         }
         if checked is not None:
             row |= {f"validation_{name}": value for name, value in checked.more.items()}
+        row |= {f"{name}_seconds": round(value, 6) for name, value in phases.items()}
         fresh = not path.exists()
         with path.open("a", newline="") as file:
             writer = csv.writer(file)
@@ -102,9 +104,25 @@ class RunFolder:
         beside.replace(path)
 
 
+def check_writable(path: Path | None) -> None:
+    """Raise before long work rather than after it, if what comes of it cannot be written there."""
+    if path is not None and (path.is_dir() or not path.absolute().parent.is_dir()):
+        raise UsageError(f"{path}: name a file in a folder that exists")
+
+
 def read_result(run: Path) -> dict[str, Any]:
     """What result.json of a finished run says."""
     return _read_json(run, "result.json")
+
+
+def check_classes(run: Path, classes: Sequence[str]) -> None:
+    """Refuse data whose classes are not those that a run was trained on."""
+    trained = read_result(run).get("classes")
+    if trained is not None and trained != list(classes):
+        raise RunError(
+            f"{run}: was trained on the classes {', '.join(trained)}, and the data now has "
+            f"{', '.join(classes)}: name the data that it was trained on with --data-dir"
+        )
 
 
 def read_run_settings(run: Path) -> Settings:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -21,6 +22,7 @@ from phalanx.strategies.base import Loss, Reduction, Table
 from phalanx.strategies.registry import default_strategy, gpu_obstacle, make, workers
 from phalanx.train.compute import MemoryFormat, choose_device, memory_of_host, prepare_process
 from phalanx.train.confusion import confusion_table
+from phalanx.train.input_values import input_values
 from phalanx.train.layer_times import layer_times
 from phalanx.train.losses import make_loss
 from phalanx.train.optimizers import make_optimizer
@@ -30,7 +32,7 @@ from phalanx.train.runs import RunFolder
 from phalanx.train.schedules import Schedule
 from phalanx.train.settings import Settings
 from phalanx.train.stopping import Stopping
-from phalanx.train.trainer import Trainer
+from phalanx.train.trainer import Epoch, Trainer
 from phalanx.train.weights import load_weights, save_weights, weights_digest
 
 
@@ -58,7 +60,11 @@ class Session:
         self.comm = on_device(self.comm, self.device)
         self._profile: Profile | None = None
         if settings.profile or settings.trace is not None:
-            self._profile = Profile(self.comm, trace=settings.trace is not None)
+            self._profile = Profile(
+                self.comm,
+                trace=settings.trace is not None,
+                settle=torch.cuda.synchronize if self.device.type == "cuda" else None,
+            )
             self.comm = self._profile.comm
         self.dtype: torch.dtype = getattr(torch, settings.dtype)
         with phase("load"):
@@ -114,9 +120,13 @@ class Session:
             "threads": torch.get_num_threads(),
             "input_shape": list(self.dataset.input_shape),
             "classes": list(self.dataset.classes),
+            "inputs": input_values(test),
             "test_before": None if before is None else asdict(before),
         }
         result |= self._fit(trainer, run, progress)
+        trainer.sync()
+        if run is not None:  # at once: whatever fails from here on, the training is not lost
+            save_weights(self.model, run.weights)
         after = trainer.evaluate(test)
         result["test"] = asdict(after)
         confusion = [confusion_table(after, self.dataset.classes)] if after.confusion else []
@@ -138,7 +148,8 @@ class Session:
             if self.is_first:
                 train = self.dataset.train
                 batch = self.settings.global_batch(self.comm.size, samples=len(train))
-                mine = torch.arange(min(len(train), -(-batch // self.comm.size)))
+                at_once = -(-batch // (self.comm.size * self.settings.accumulate))
+                mine = torch.arange(min(len(train), at_once))
                 samples = train.take(mine, dtype=self.dtype).to(self.device)
                 show(layer_times(self.model, self.loss, samples))
         return phases
@@ -168,7 +179,7 @@ class Session:
             stopping=Stopping(patience=settings.patience, goal=settings.goal),
             keep_best=settings.keep_best,
             progress=progress,
-            on_epoch=run.add_epoch if run else None,
+            on_epoch=partial(self._note, run) if run else None,
         )
         seconds = time.perf_counter() - started
         sent = self._bytes_sent() - sent
@@ -181,6 +192,10 @@ class Session:
             "samples_per_second": samples / training if training else 0.0,
             "bytes_per_step": sent / steps if self._profile is not None else None,
         }
+
+    def _note(self, run: RunFolder, epoch: Epoch) -> None:
+        """Write down how an epoch went, and with a profile where its time did."""
+        run.add_epoch(epoch, phases={} if self._profile is None else self._profile.lap())
 
     def _make_trainer(self) -> Trainer:
         settings = self.settings
@@ -206,13 +221,12 @@ class Session:
         return 0 if self._profile is None else self._profile.bytes_sent()
 
     def _finish(self, run: RunFolder | None, result: dict[str, Any]) -> dict[str, Any]:
-        """Collective. Add what is known at the very end, and save the model and its result."""
+        """Collective. Add what is known at the very end, and save the result."""
         result |= {
             "memory_bytes": memory_of_host(self.comm),
             "memory_bytes_per_rank": max(self.comm.allgather_objects(memory_share())),
             "weights_sha256": weights_digest(self.model),
         }
         if run is not None:
-            save_weights(self.model, run.weights)
             run.write_result(result)
         return result

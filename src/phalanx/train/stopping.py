@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from phalanx.train.trainer import Epoch
 
 
+#: Metrics that are better the larger they are; errors and losses the smaller.
+_RISING = ("accuracy", "top-5")
+
+
 class Stopping:
     """Watches the validation loss, or the training loss where nothing is held out."""
 
@@ -40,9 +44,8 @@ class Stopping:
 
 
 def _reached(metrics: Metrics, name: str, value: float) -> bool:
-    if name == "loss":
-        return metrics.loss <= value
-    return (metrics.accuracy if name == "accuracy" else metrics.more[name]) >= value
+    named = {"loss": metrics.loss, "accuracy": metrics.accuracy} | metrics.more
+    return named[name] >= value if name in _RISING else named[name] <= value
 
 
 class BestWeights:

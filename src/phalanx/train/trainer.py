@@ -193,12 +193,13 @@ class Trainer:
         meter = Meter(self._metrics)
         done = 0
         for batch in batches:
-            outcome = self._worker.step(batch)
-            # Schedulers warn when the optimizer that they know has not stepped: strategies may step
-            # slices of it instead, or have another rank do it.
-            self._optimizer._opt_called = True  # type: ignore[attr-defined]
-            if schedule is not None:
-                schedule.after_step()
+            with phase("step"):  # what is in no phase of its own
+                outcome = self._worker.step(batch)
+                # Schedulers warn when the optimizer that they know has not stepped: strategies may
+                # step slices of it instead, or have another rank do it.
+                self._optimizer._opt_called = True  # type: ignore[attr-defined]
+                if schedule is not None:
+                    schedule.after_step()
             with phase("metrics"):
                 meter.add(outcome.loss, outcome.outputs, outcome.targets)
                 done += batch.size

@@ -1,6 +1,5 @@
 """Horovod's PyTorch interface: `import phalanx.horovod.torch as hvd`."""
 
-from phalanx.horovod import elastic
 from phalanx.horovod.basics import (
     ccl_built,
     cross_rank,
@@ -75,6 +74,7 @@ from phalanx.horovod.redistribution import (
 )
 from phalanx.horovod.reductions import Adasum, Average, Max, Min, Product, ReduceOp, Sum
 from phalanx.horovod.sync_batch_norm import SyncBatchNorm
+from phalanx.horovod.torch import elastic
 
 __all__ = [
     "Adasum",
