@@ -50,6 +50,7 @@ def test_the_command_of_its_readme() -> None:
         "evaluate_first": True,
         "optimizer": "adam",
         "learning_rate": 0.01,
+        "optimizer_options": "eps=1e-07 betas=0.99,0.999",
         "loss": "cross-entropy",
         "strategy": "allreduce",
     }
@@ -110,10 +111,11 @@ def test_its_perceptron_has_three_hidden_layers() -> None:
     ("line", "options"),
     [
         ("--optimizer=RMSProp --decay_rate=0.95 --epsilon=1e-6", "eps=1e-06 alpha=0.95"),
-        ("--optimizer=rmsprop --rho=0.8", "alpha=0.8"),
-        ("--optimizer=Adam --epsilon=1e-7", "eps=1e-07"),
-        ("--optimizer=Nadam --beta1=0.95", "betas=0.95,0.999"),
+        ("--optimizer=rmsprop --rho=0.8", "eps=1e-07 alpha=0.8"),
+        ("--optimizer=Adam --epsilon=1e-6", "eps=1e-06 betas=0.99,0.999"),
+        ("--optimizer=Nadam --beta1=0.95", "eps=1e-07 betas=0.95,0.999"),
         ("--optimizer=SGD --nesterov", "nesterov=true"),
+        ("--optimizer=SGD --decay=1e-4", "weight_decay=0.0001"),
     ],
 )
 def test_options_of_optimizers(line: str, options: str) -> None:

@@ -64,6 +64,13 @@ def test_headers_and_delimiters_show_by_themselves(tmp_path: Path, text: str, ro
     assert len(load("csv", data_dir=file, options={"test_split": 0}).train) == rows
 
 
+def test_columns_may_be_named_by_numbers(tmp_path: Path) -> None:
+    file = write(tmp_path, "label,0,1,2\n5,1,2,3\n4,0,9,8\n5,6,7,8\n")
+    dataset = load("csv", data_dir=file, options={"target": "label", "test_split": 0})
+    assert dataset.classes == ("4", "5")
+    assert dataset.train.inputs.tolist() == [[1, 2, 3], [0, 9, 8], [6, 7, 8]]
+
+
 def test_a_table_may_be_gzipped(tmp_path: Path) -> None:
     (tmp_path / "some.csv.gz").write_bytes(gzip.compress(WEATHER.encode()))
     assert len(load("csv", data_dir=tmp_path, options={"test_split": 0}).train) == 4
@@ -73,7 +80,7 @@ def test_a_table_may_be_gzipped(tmp_path: Path) -> None:
     ("text", "cause"),
     [
         ("", "no rows"),
-        ("x,kind\n", "has one value alone|header and no rows"),
+        ("x,kind\n", "a header and no rows after it"),
         ("x,kind\n1,a\n2\n", "line 3 has 1 columns, the first has 2"),
         ("x,kind\n1,a\n,b\n", r"line 3, column 'x': the value is missing \(''\)"),
         ("x,kind\n1,a\nNA,b\n2,a\n", r"line 3, column 'x': the value is missing \('NA'\)"),
@@ -81,7 +88,7 @@ def test_a_table_may_be_gzipped(tmp_path: Path) -> None:
         ("x,price\n1,2.5\n2,3.75\n", "column 'price' holds numbers such as 2.5, .*regression is"),
         ("x,kind\n1,a\n2,a\n", "column 'kind' has one value alone, a"),
         ("kind\na\nb\na\n", "no column is left"),
-        ("x,kind\n" + "".join(f"{i},{i}\n" for i in range(1100)), "1,100 values: .*regression"),
+        ("x,kind\n" + "".join(f"{i},{i}\n" for i in range(1100)), r"\(1,100 values\): regression"),
         (
             "id,x,kind\n" + "".join(f"n{i},{i},{i % 2}\n" for i in range(1100)),
             "column 'id' has 1,100 values such as 'n0', .*--drop 'id'",
@@ -93,6 +100,24 @@ def test_tables_that_cannot_be_learnt_from(tmp_path: Path, text: str, cause: str
     write(tmp_path, text)
     with pytest.raises(DataError, match=f"some.csv: .*(?:{cause})|some.csv: (?:{cause})"):
         check("csv", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "dtype"),
+    [
+        (("0", "255"), torch.uint8),
+        (("-1", "0.5"), torch.float32),
+        (("0.1", "2"), torch.float64),
+        (("1750000001", "1750000002"), torch.float64),
+    ],
+)
+def test_rows_are_stored_in_the_smallest_type_that_holds_them(
+    tmp_path: Path, numbers: tuple[str, str], dtype: torch.dtype
+) -> None:
+    file = write(tmp_path, f"x,sky,kind\n{numbers[0]},clear,a\n{numbers[1]},rain,b\n")
+    inputs = load("csv", data_dir=file, options={"test_split": 0}).train.inputs
+    assert inputs.dtype == dtype
+    assert inputs.tolist() == [[float(numbers[0]), 1, 0], [float(numbers[1]), 0, 1]]
 
 
 def test_bytes_that_are_no_text(tmp_path: Path) -> None:

@@ -58,6 +58,8 @@ def test_other_numbers_of_classes_keep_their_labels(tmp_path: Path) -> None:
         ({"a": np.zeros(1)}, "holds no X and no y"),
         ({"X": np.zeros((2, 3)), "y": np.array([1, 0])}, "y: 0 at position 1; .* from 1"),
         ({"X": np.zeros((2, 3)), "y": np.array([1.5, 1])}, "y: 1.5 at position 0; .*regression"),
+        ({"X": np.zeros((2, 3)), "y": np.array([np.inf, 1])}, "y: inf at position 0; .* from 1"),
+        ({"X": np.zeros((2, 3)), "y": np.array([1, 100_001])}, "y has more than 100,000 classes"),
         ({"X": np.zeros((2, 3)), "y": np.array([1, 2, 3])}, "X has 2 samples, y 3 targets"),
         ({"X": np.array([[1.0, np.nan]]), "y": np.array([1])}, r"X: value nan at \[0, 1\]"),
         ({"X": np.zeros((2, 3, 4)), "y": np.array([1, 2])}, r"X has shape \(2, 3, 4\)"),

@@ -79,6 +79,16 @@ def test_files_are_read_row_by_row_whatever_their_type(tmp_path: Path, dtype: st
         ({"y_train": LABELS[:4]}, "x_train.* has 6 samples, .*y_train.* 4 targets"),
         ({"y_train": LABELS - 1}, "y_train.*: -1 at position 0"),
         ({"y_train": LABELS + 0.5}, "y_train.*: 0.5 at position 0; .*regression"),
+        ({"y_train": np.array([0, 1, np.inf, 0, 1, 2])}, "y_train.*: inf at position 2; .*whole"),
+        ({"y_train": np.array([0, 1, np.nan, 0, 1, 2])}, "y_train.*: nan at position 2; .*whole"),
+        (
+            {"y_train": np.array([0, 1, 250_000_000, 0, 1, 2])},
+            r"y_train.* more than 100,000 classes \(the largest label is 250000000\): regression",
+        ),
+        (
+            {"y_test": np.array([0, 100_000])},
+            r"y_test.* more than 100,000 .*largest label is 100000\)",
+        ),
         ({"y_train": np.eye(3)[LABELS]}, r"y_train.*: shape \(6, 3\); one class a sample"),
         ({"x_train": np.array(list("abcdef"))}, "x_train.*: holds <U1, not numbers"),
         ({"x_train": IMAGES.astype(complex)}, "x_train.*: holds complex128"),
@@ -97,6 +107,11 @@ def test_arrays_that_are_no_data_set(
         archive_of(tmp_path, arrays)
     with pytest.raises(DataError, match=cause):
         load("npz", data_dir=tmp_path)
+
+
+def test_a_thousand_classes_are_not_too_many(tmp_path: Path) -> None:
+    archive_of(tmp_path, parts() | {"y_test": np.array([0, 999])})
+    assert len(load("npz", data_dir=tmp_path).classes) == 1000
 
 
 def test_a_number_that_is_none_is_found_in_memory(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from phalanx.comm.single import SingleCommunicator
 from phalanx.data import load
 from phalanx.data.normalise import measure
 from phalanx.data.prepare import prepare
+from phalanx.data.source import Source
 from phalanx.data.split import Dataset, Split
-from phalanx.data.transforms import Draw
+from phalanx.data.transforms import Draw, Pool
 from phalanx.errors import UsageError
 
 
@@ -27,6 +28,104 @@ def test_normalisation_is_the_same_to_the_bit_on_any_number_of_ranks(comm: Commu
     indices = torch.arange(100)
     for mine, ours in ((alone.train, together.train), (alone.test, together.test)):
         assert torch.equal(mine.take(indices).inputs, ours.take(indices).inputs)
+
+
+@pytest.mark.ranks(2, 3)
+def test_pieces_are_the_same_on_any_number_of_ranks(
+    comm: Communicator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_one_piece = prepare(dataset(), {"normalise": True}, comm=SingleCommunicator())
+    monkeypatch.setattr("phalanx.data.normalise._PIECE_BYTES", 100 * 3 * 4 * 4 * 8)
+    alone = prepare(dataset(), {"normalise": True}, comm=SingleCommunicator())
+    together = prepare(dataset(), {"normalise": True}, comm=comm)
+    indices = torch.arange(100)
+    inputs = together.train.take(indices, dtype=torch.float64).inputs
+    assert torch.equal(inputs, alone.train.take(indices, dtype=torch.float64).inputs)
+    whole = in_one_piece.train.take(indices, dtype=torch.float64).inputs
+    torch.testing.assert_close(inputs, whole, rtol=1e-12, atol=1e-12)
+
+
+class Large(Source):
+    """Samples of 3 MiB each in float64, and how many of them were asked for at once."""
+
+    shape = (3, 256, 512)
+
+    def __init__(self) -> None:
+        self.most = 0
+
+    def __len__(self) -> int:
+        return 40
+
+    def take(self, indices: Tensor) -> Tensor:
+        self.most = max(self.most, len(indices))
+        steps = torch.arange(3, dtype=torch.uint8)[:, None, None] + indices[:, None, None, None]
+        return steps.to(torch.uint8).expand(-1, *self.shape).clone()
+
+
+def test_large_samples_are_counted_a_few_at_a_time() -> None:
+    source = Large()
+    split = Split(source, torch.zeros(40))
+    step = measure(split, rank=0, size=1, add_up=lambda moments: None)
+    assert source.most * 3 << 20 <= 32 << 20
+    numbers = torch.arange(40, dtype=torch.float64)
+    torch.testing.assert_close(step.mean, numbers.mean() + torch.arange(3, dtype=torch.float64))
+    torch.testing.assert_close(step.deviation, numbers.std(correction=0).expand(3))
+    source.most = 0
+    resized = split.transformed([Pool(8, 8)])
+    measure(resized, rank=0, size=1, add_up=lambda moments: None)
+    assert source.most * 3 << 20 <= 32 << 20
+
+
+def one_column(values: Tensor) -> Dataset:
+    split = Split(values[:, None], torch.zeros(len(values)))
+    return prepare(
+        Dataset("some", split, split, ("a",)), {"normalise": True}, comm=SingleCommunicator()
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        (torch.arange(2015, 2026, dtype=torch.float32), torch.bfloat16),
+        (torch.arange(2015, 2026, dtype=torch.int16), torch.float16),
+        (torch.arange(1_750_000_000, 1_750_000_040, dtype=torch.float64), torch.float32),
+        (torch.arange(1_750_000_000, 1_750_000_040, dtype=torch.int64), torch.float32),
+        (torch.arange(1_750_000_000, 1_750_000_040, dtype=torch.int32), torch.bfloat16),
+    ],
+)
+def test_years_and_seconds_stay_apart_in_any_type(values: Tensor, dtype: torch.dtype) -> None:
+    taken = one_column(values).train.take(torch.arange(len(values)), dtype=dtype).inputs
+    assert taken.dtype == dtype
+    exact = values.to(torch.float64)
+    deviation, mean = torch.std_mean(exact, correction=0)
+    expected = ((exact - mean) / deviation)[:, None]
+    # No worse than the type itself, in which these numbers are up to 2 large.
+    error = (taken.to(torch.float64) - expected).abs().max().item()
+    assert error <= 2 * torch.finfo(dtype).eps
+
+
+def test_new_samples_are_normalised_as_those_of_the_training_whatever_their_type() -> None:
+    values = torch.arange(0, 50, dtype=torch.float32)
+    test = one_column(values + 0.1).test
+    numbers = torch.arange(50)
+    wider = test.of(test.inputs.to(torch.float64), test.targets)
+    assert torch.equal(wider.take(numbers).inputs, test.take(numbers).inputs)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_random_steps_are_the_same_in_any_type(dtype: torch.dtype) -> None:
+    options = {"normalise": True, "flip": True, "crop": 1}
+    train = prepare(dataset(50), options, comm=SingleCommunicator()).train
+    indices, draw = torch.arange(50), Draw(1, 2)
+    taken = train.take(indices, dtype=dtype, draw=draw).inputs
+    assert torch.equal(taken, train.take(indices, draw=draw).inputs.to(dtype))
+
+
+def test_normalising_float32_copies_nothing() -> None:
+    train = prepare(dataset(50), {"normalise": True}, comm=SingleCommunicator()).train
+    indices = torch.arange(50)
+    fetched = train.fetch(indices)
+    assert train.take(indices, fetched=fetched).inputs.data_ptr() == fetched.data_ptr()
 
 
 @pytest.mark.parametrize(("shape", "dims"), [((3, 4, 4), (0, 2, 3)), ((5,), (0,))])

@@ -65,12 +65,40 @@ def test_a_table_without_a_header_is_read_by_place(tmp_path: Path) -> None:
         read(bare, settings)
 
 
+def test_what_the_model_does_not_read_may_be_missing(tmp_path: Path) -> None:
+    settings = table_settings(tmp_path, drop="size")
+    new = tmp_path / "new.csv"
+    new.write_text("colour,size,weight,kind\nblue,,3.5,\nred,NA,2.5,\n")
+    expected = inputs(loaded(settings).test)
+    assert torch.equal(inputs(read(new, settings)), expected[[3, 0]])
+
+
+def test_columns_may_be_named_by_numbers(tmp_path: Path) -> None:
+    settings = table_settings(tmp_path, "kind,0,1\n1,2,3\n0,4,5\n", target="kind")
+    new = tmp_path / "new.csv"
+    for text in ("1,0\n9,8\n", "kind,1,0\n,9,8\n"):
+        new.write_text(text)
+        assert inputs(read(new, settings)).tolist() == [[8, 9]]
+
+
+def test_words_without_a_header_are_all_rows(tmp_path: Path) -> None:
+    settings = table_settings(tmp_path, "red,big,a\nblue,big,b\nred,small,b\n")
+    new = tmp_path / "new.csv"
+    new.write_text("blue,small\n")
+    assert inputs(read(new, settings)).tolist() == [[1, 0, 0, 1]]
+    new.write_text("blue,small\nred,big\n")
+    assert inputs(read(new, settings)).tolist() == [[1, 0, 0, 1], [0, 1, 1, 0]]
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("colour,size\nred,1\n", "lacks columns .*: weight$"),
-        ("colour,size,weight\nred,1,2\npink,1,2\n", "row 2, column 'colour': 'pink' is no value"),
-        ("colour,size,weight\nred,big,2\n", "row 1, column 'size': 'big' is not a number"),
+        ("colour,size,weight\nred,1,2\npink,1,2\n", "line 3, column 'colour': 'pink' is no value"),
+        ("colour,size,weight\nred,big,2\n", "line 2, column 'size': 'big' is not a number"),
+        ("colour,size,weight\nred,,2\n", r"line 2, column 'size': the value is missing \(''\)"),
+        ("colour,size,weight\n?,1,2\n", r"line 2, column 'colour': the value is missing \('\?'\)"),
+        ("colour,size,weight\n", "a header and no rows"),
     ],
 )
 def test_a_table_that_does_not_fit(tmp_path: Path, text: str, message: str) -> None:

@@ -53,8 +53,8 @@ def _data(given: Given) -> dict[str, Any]:
     if given.get("test_as_validation"):
         # PyDTNN then leaves the training samples whole, whatever the split.
         settings["test_as_validation"] = True
-    elif given.get("validation_split"):
-        settings["validation_split"] = given["validation_split"]
+    else:
+        settings["validation_split"] = given.get("validation_split", 0.2)
     return settings
 
 
@@ -102,18 +102,23 @@ def _optimizer(given: Given, notes: list[str]) -> dict[str, Any]:
         used |= {"momentum", "nesterov"}
         settings["momentum"] = given.get("momentum", 0.9)
         options += ["nesterov=true"] if given.get("nesterov") else []
-        if given.get("learning_rate_scaling"):
-            settings["scale_learning_rate"] = "linear"
     else:
         used |= {"epsilon"}
-        options += [f"eps={given['epsilon']}"] if "epsilon" in given else []
+        options += [f"eps={given.get('epsilon', 1e-7)}"]
+    if given.get("learning_rate_scaling"):
+        notes.append(
+            "--learning_rate_scaling left out: gradients are averaged over the ranks here, and "
+            "the rate stays what it is; Phalanx's own way is --scale-learning-rate"
+        )
+    if given.get("decay"):
+        options.append(f"weight_decay={given['decay']}")
     if name == "rmsprop":
         used |= {"decay_rate", "rho"}
         rate = given.get("rho", given.get("decay_rate"))
         options += [] if rate is None else [f"alpha={rate}"]
-    if name in ("adam", "nadam") and ("beta1" in given or "beta2" in given):
+    if name in ("adam", "nadam"):
         used |= {"beta1", "beta2"}
-        options.append(f"betas={given.get('beta1', 0.9)},{given.get('beta2', 0.999)}")
+        options.append(f"betas={given.get('beta1', 0.99)},{given.get('beta2', 0.999)}")
     notes += [
         f"--{key} has no part in {name}"
         for key in ("decay_rate", "rho", "beta1", "beta2", "epsilon", "momentum", "nesterov")

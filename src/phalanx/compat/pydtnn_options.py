@@ -29,6 +29,7 @@ OPTIONS: Mapping[str, type[str] | type[int] | type[float] | type[bool]] = {
     "optimizer": str,
     "learning_rate": float,
     "learning_rate_scaling": bool,
+    "decay": float,
     "decay_rate": float,
     "rho": float,
     "beta1": float,

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phalanx.data.class_count import MOST_LABELS, check_class_count
 from phalanx.errors import DataError
 
 Array = np.ndarray[Any, Any]
@@ -42,17 +43,28 @@ def check_finite(inputs: Array, *, where: str) -> None:
 
 
 def as_labels(array: Array, *, where: str, first: int = 0) -> Tensor:
-    """Whole numbers, counted from `first`, as targets that count from 0."""
+    """Whole numbers, counted from `first`, as targets that count from 0.
+
+    A DataError for any other number, and for more classes than there may be.
+    """
     check_numbers(array.dtype, where=where)
     if array.size != max(array.shape, default=0):
         raise DataError(f"{where}: shape {array.shape}; one class a sample is needed, as one row")
     flat = array.reshape(-1)
-    wrong = np.flatnonzero((flat != np.floor(flat)) | (flat < first))
+    wrong = np.flatnonzero(~np.isfinite(flat) | (flat != np.floor(flat)) | (flat < first))
     if wrong.size:
         raise DataError(
             f"{where}: {flat[wrong[0]]} at position {wrong[0]}; classes are whole numbers "
             f"from {first}, and regression is not supported"
         )
+    largest = flat.max(initial=first)
+    check_class_count(
+        float(largest) - first + 1,
+        MOST_LABELS,
+        where=where,
+        seen=f"the largest label is {largest}",
+        fix=f"number them from {first}, without gaps",
+    )
     return torch.from_numpy(flat.astype(np.int64) - first)
 
 

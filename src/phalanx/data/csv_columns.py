@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from phalanx.data.cells import parse_number
+from phalanx.data.check_cells import check_cells
+from phalanx.data.class_count import MOST_VALUES, check_class_count
 from phalanx.data.folder import only_file
-from phalanx.data.table import Column, Table, parse_number, read_table
+from phalanx.data.table import Column, Table, read_table
 from phalanx.errors import DataError
 
 _SUFFIXES = tuple(f".{kind}{packed}" for kind in ("csv", "tsv", "data") for packed in ("", ".gz"))
@@ -42,7 +45,10 @@ def check(path: Path, options: Mapping[str, Any]) -> None:
 
 
 def assign(table: Table, *, target: str | None, drop: str | None) -> Roles:
-    """Give each column its role; `drop` names those that have none, separated by commas."""
+    """Give each column its role; `drop` names those that have none, separated by commas.
+
+    Columns that have a role are checked; what is in the others does not matter.
+    """
     chosen = table.index(target or "-1", option="--target")
     left_out = {chosen}
     for name in () if drop is None else drop.split(","):
@@ -51,8 +57,11 @@ def assign(table: Table, *, target: str | None, drop: str | None) -> Roles:
     if not inputs:
         raise DataError(f"{table.path}: no column is left to learn from")
     for column in inputs:
+        check_cells(table, column, fix=f"leave out the row, or --drop '{column.name}'")
         _check_categories(table.path, column)
-    return Roles(tuple(inputs), table.columns[chosen], _classes(table, table.columns[chosen]))
+    classes = table.columns[chosen]
+    check_cells(table, classes, fix="or leave out the row")
+    return Roles(tuple(inputs), classes, _classes(table, classes))
 
 
 def numbered(column: Column) -> tuple[tuple[str, ...], list[int]]:
@@ -77,11 +86,13 @@ def _classes(table: Table, column: Column) -> tuple[str, ...]:
     classes, _ = numbered(column)
     if len(classes) < 2:
         raise DataError(f"{where} has one value alone, {classes[0]}: there is nothing to learn")
-    if len(classes) > _MOST_CATEGORIES:
-        raise DataError(
-            f"{where} has {len(classes):,} values: that is no class, and regression is not "
-            "supported; --target names another column"
-        )
+    check_class_count(
+        len(classes),
+        MOST_VALUES,
+        where=where,
+        seen=f"{len(classes):,} values",
+        fix="--target names another column",
+    )
     return classes
 
 

@@ -7,10 +7,10 @@ are not scaled: `--normalise` does that.
 from pathlib import Path
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from phalanx.data.csv_columns import assign, find, numbered
+from phalanx.data.encode import encode_categories, encode_numbers
 from phalanx.data.options import TEST_SPLIT
 from phalanx.data.split import Dataset, Split, part_test
 from phalanx.data.table import Column, read_table
@@ -37,6 +37,6 @@ def load(
 
 def _encoded(column: Column) -> Tensor:
     if column.numbers is not None:
-        return torch.tensor(column.numbers, dtype=torch.float64)[:, None]
+        return encode_numbers(column.numbers)
     values, chosen = numbered(column)
-    return F.one_hot(torch.tensor(chosen), len(values)).to(torch.float64)
+    return encode_categories(chosen, count=len(values))

@@ -43,9 +43,10 @@ def find(folder: Path) -> ImageFolder:
     root = training or folder
     classes = _class_names(root)
     train = _listing(root, classes)
-    counts = [train.labels.count(number) for number in range(len(classes))]
-    if 0 in counts:
-        raise DataError(f"images: {root / classes[counts.index(0)]} has no images in it")
+    seen = set(train.labels)
+    for number, name in enumerate(classes):
+        if number not in seen:
+            raise DataError(f"images: {root / name} has no images in it")
     return ImageFolder(classes, train, None if test is None else _test_listing(test, classes))
 
 
@@ -75,7 +76,8 @@ def _class_names(root: Path) -> tuple[str, ...]:
 
 
 def _test_listing(test: Path, classes: tuple[str, ...]) -> Listing:
-    strangers = [name for name in _class_names(test) if name not in classes]
+    known = set(classes)
+    strangers = [name for name in _class_names(test) if name not in known]
     if strangers:
         raise DataError(f"images: {test / strangers[0]} is no class of the training images")
     listing = _listing(test, classes)

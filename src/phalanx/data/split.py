@@ -34,10 +34,13 @@ class Split:
     """Samples as they are stored: inputs [n, *shape], in memory or in a `Source`, and targets [n].
 
     `take` multiplies inputs by `scale`, so that images can stay bytes, and then applies the
-    transforms in their order.
+    transforms in their order, those that need it in more precision than was asked for.
     """
 
-    __slots__ = ("_casts_targets", "_inputs", "_rows", "scale", "targets", "transforms")
+    __slots__ = (
+        *("_casts_targets", "_inputs", "_precise", "_precision", "_rows"),
+        *("scale", "targets", "transforms"),
+    )
 
     def __init__(
         self,
@@ -51,6 +54,7 @@ class Split:
         self.targets = targets
         self.scale = scale
         self.transforms = tuple(transforms)
+        self._precise, self._precision = _precise_steps(self.transforms)
         self._inputs = inputs
         self._casts_targets = targets.is_floating_point()
         self._rows: Callable[[Tensor], Tensor] = (
@@ -80,6 +84,11 @@ class Split:
         return self._inputs.shape
 
     @property
+    def stored_dtype(self) -> torch.dtype:
+        """The type of the numbers that inputs are stored in."""
+        return self._rows(torch.empty(0, dtype=torch.int64)).dtype
+
+    @property
     def input_shape(self) -> tuple[int, ...]:
         """The shape of one sample as it is taken."""
         shape = self.stored_shape
@@ -103,11 +112,15 @@ class Split:
 
         Random transforms are left out without a `draw`. What was `fetched` is used up.
         """
-        inputs = (self._rows(indices) if fetched is None else fetched).to(dtype)
+        stored = self._rows(indices) if fetched is None else fetched
+        precision = self._precision
+        inputs = stored.to(dtype if precision is None else torch.promote_types(dtype, precision))
         if self.scale != 1.0:
             inputs.mul_(self.scale)
-        for transform in self.transforms:
+        for number, transform in enumerate(self.transforms, start=1):
             inputs = transform.apply(inputs, indices, draw)
+            if number == self._precise:
+                inputs = inputs.to(dtype)
         targets = self.targets.index_select(0, indices)
         return Samples(inputs, targets.to(dtype) if self._casts_targets else targets)
 
@@ -178,6 +191,16 @@ def _part(
     # Sorted, both parts keep the order on disk: a run without shuffling still reads in that order.
     held, kept = order[:count].sort().values, order[count:].sort().values
     return split.subset(kept), split.subset(held)
+
+
+def _precise_steps(transforms: Sequence[Transform]) -> tuple[int, torch.dtype | None]:
+    """How many steps there are to the last that needs precision, and the type that it needs."""
+    count, precision = 0, None
+    for number, transform in enumerate(transforms, start=1):
+        if transform.precision is not None:
+            count = number
+            precision = torch.promote_types(transform.precision, precision or transform.precision)
+    return count, precision
 
 
 def _check_lengths(inputs: Tensor | Source, targets: Tensor) -> None:

@@ -1,19 +1,20 @@
-"""A table of a user's own, parsed: columns of numbers, columns of categories, and the class.
+"""A table of a user's own, parsed: columns of numbers, and columns of anything else.
 
-A column is numeric if every value in it is a number; any other is one of categories. Without torch.
+A column is numeric if every value in it is a number. Cells may be missing: whoever uses a column
+checks it first, by `check_cells`. Without torch.
 """
 
 import csv
 import gzip
-import math
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from phalanx.data.cells import parse_number
+from phalanx.data.header import has_header
 from phalanx.errors import DataError, UsageError
 
 _DELIMITERS = (",", ";", "\t")
-_MISSING = frozenset(("", "na", "n/a", "nan", "null", "none", "?"))
 
 
 @dataclass(frozen=True)
@@ -27,14 +28,18 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """A table that is complete: no row is shorter than another, no value is missing."""
+    """A table in which no row is shorter than another; `lines` are those of its rows in the file.
+
+    There is one row at least.
+    """
 
     path: Path
     columns: tuple[Column, ...]
+    lines: tuple[int, ...]
 
-    @property
-    def rows(self) -> int:
-        return len(self.columns[0].values)
+    def where(self, column: Column, row: int) -> str:
+        """The place of a cell, for a message; rows count from 0."""
+        return f"{self.path}: line {self.lines[row]}, column '{column.name}'"
 
     def index(self, column: str, *, option: str) -> int:
         """The position of a column given by its name, or by its number from 0, or back from -1."""
@@ -50,27 +55,27 @@ class Table:
             ) from None
 
 
-def read_table(path: Path) -> Table:
-    """The table in a file, plain or gzipped; whether its first row is a header shows by itself."""
+def read_table(path: Path, *, header: bool | None = None) -> Table:
+    """The table in a file, plain or gzipped.
+
+    Whether its first row is a header shows by itself, unless `header` says so.
+    """
     rows = _read_rows(path)
     width = len(rows[0][1])
     for line, row in rows:
         if len(row) != width:
             raise DataError(f"{path}: line {line} has {len(row)} columns, the first has {width}")
-    header = _has_header([row for _, row in rows])
-    names = rows[0][1] if header else [f"column {index}" for index in range(width)]
-    body = rows[1:] if header else rows
-    if not body:
-        raise DataError(f"{path}: a header and no rows after it")
-    _check_complete(path, body, names)
-    columns = [[row[index] for _, row in body] for index in range(width)]
-    return Table(
-        path,
-        tuple(
-            Column(name, values, _numbers(values))
-            for name, values in zip(names, columns, strict=True)
-        ),
-    )
+    lines = [line for line, _ in rows]
+    columns = [list(cells) for cells in zip(*(row for _, row in rows), strict=True)]
+    names = [f"column {index}" for index in range(width)]
+    if header is None:
+        header = has_header(columns)
+    if header:
+        names = [cells.pop(0) for cells in columns]
+        del lines[0]
+    if not lines:
+        raise DataError(f"{path}: a header and no rows after it: add some")
+    return Table(path, tuple(map(_column, names, columns)), tuple(lines))
 
 
 def _read_rows(path: Path) -> list[tuple[int, list[str]]]:
@@ -96,45 +101,11 @@ def _read_rows(path: Path) -> list[tuple[int, list[str]]]:
     return rows
 
 
-def _has_header(rows: list[list[str]]) -> bool:
-    """Whether the first row names the columns.
-
-    It does if it has a word above a column of numbers, or nothing but words of its own.
-    """
-    first, *others = rows
-    if not others or any(parse_number(cell) is not None for cell in first):
-        return False
-    columns = list(zip(*others, strict=True))
-    if any(all(parse_number(cell) is not None for cell in column) for column in columns):
-        return True
-    recurs = any(cell in column for cell, column in zip(first, columns, strict=True))
-    return len(set(first)) == len(first) and not recurs
-
-
-def _check_complete(path: Path, rows: list[tuple[int, list[str]]], names: list[str]) -> None:
-    for line, row in rows:
-        for name, cell in zip(names, row, strict=True):
-            if cell.lower() in _MISSING:
-                raise DataError(
-                    f"{path}: line {line}, column '{name}': the value is missing "
-                    f"('{cell}'); fill it in, or leave out the row"
-                )
-
-
-def _numbers(values: list[str]) -> list[float] | None:
+def _column(name: str, values: list[str]) -> Column:
     numbers = []
     for value in values:
         number = parse_number(value)
         if number is None:
-            return None
+            return Column(name, values, None)
         numbers.append(number)
-    return numbers
-
-
-def parse_number(text: str) -> float | None:
-    """The number that a cell holds, if it holds one."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if math.isfinite(number) else None
+    return Column(name, values, numbers)

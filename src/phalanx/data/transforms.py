@@ -33,6 +33,9 @@ class Draw(NamedTuple):
 class Transform(ABC):
     """One step, on floating-point inputs [n, *shape]."""
 
+    #: The least type of numbers that inputs are to be in before this step, if it matters.
+    precision: torch.dtype | None = None
+
     def shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """What becomes of the shape of a sample."""
         return shape
@@ -76,11 +79,18 @@ class Pool(Transform):
 
 @final
 class Normalise(Transform):
-    """Less a mean, over a deviation: one of each a channel, in float64."""
+    """Less a mean, over a deviation: one of each a channel, in float64.
 
-    def __init__(self, mean: Tensor, deviation: Tensor) -> None:
+    Inputs can be far from zero and differ by little, as years do, so that a training's own type
+    would make them all the same: they are normalised in no less than `precision`.
+    """
+
+    def __init__(
+        self, mean: Tensor, deviation: Tensor, *, precision: torch.dtype = torch.float32
+    ) -> None:
         self.mean = mean
         self.deviation = deviation
+        self.precision = precision
 
     def apply(self, inputs: Tensor, indices: Tensor, draw: Draw | None) -> Tensor:
         shape = (-1, *([1] * (inputs.dim() - 2)))
