@@ -12,7 +12,7 @@ help:  ## what there is
 demo: .venv/installed  ## train on 1 rank and on 2, and compare
 	$(BIN)/python examples/demo.py
 
-test: .venv/installed-dev  ## everything that CI runs
+test: .venv/installed-dev  ## style, types and all tests
 	$(MAKE) check
 	$(BIN)/python -m pytest
 
