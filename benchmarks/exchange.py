@@ -91,8 +91,7 @@ def _shared() -> Ranks:
     """
     from phalanx.comm import world
     from phalanx.comm.shared import SharedMemory, room_for
-    from phalanx.data.batches import cut
-    from phalanx.strategies.summing import SMALL, RowSum, SmallSum
+    from phalanx.strategies.summing import SMALL, RowSum, SmallSum, slice_of_rank
 
     comm = world()
 
@@ -113,8 +112,7 @@ def _shared() -> Ranks:
         shape = (comm.size, elements)
         memory = SharedMemory(comm, room_for(shape, torch.float32))
         rows = memory.tensor(shape, torch.float32)
-        lines = cut(-(-elements // 64), comm.size)[comm.rank]  # slices end between cache lines
-        total = RowSum(rows, slice(lines.start * 64, min(lines.stop * 64, elements)))
+        total = RowSum(rows, slice_of_rank(elements, comm.rank, of=comm.size))
 
         def run() -> Tensor:
             comm.barrier()

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import environment, phalanx
-from tests.data.conftest import real_data
+from tests.data.conftest import idx_folder, real_data
 
-__all__ = ["phalanx", "real_data"]
+__all__ = ["idx_folder", "phalanx", "real_data"]
 
 Example = Callable[..., str]
 PROJECT = Path(__file__).parents[2]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import scipy.io
 import torch
+from safetensors.torch import load_file
 from torch import nn
 
 from examples.digits_mat.data import write_digits
@@ -16,6 +17,7 @@ from phalanx import models
 from phalanx.train.losses import make_loss
 from phalanx.train.weights import load_weights
 from tests.cli.conftest import Phalanx
+from tests.data.conftest import IdxFolder
 from tests.examples.conftest import Example
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -148,3 +150,15 @@ def test_the_example_starts_from_weights(
         assert [float(line.split(",")[1]) for line in lines] == pytest.approx(costs, rel=1e-5)
         result = json.loads((folder / strategy / "result.json").read_text())
         assert {"forward", "backward", "update"} <= set(result["phases"]["seconds"])
+
+
+def test_the_same_network_on_pooled_images(
+    example: Example, idx_folder: IdxFolder, tmp_path: Path
+) -> None:
+    shown = example(
+        *("digits_mat.run", "--fashion", idx_folder(), "--iterations", 2),
+        *("--strategies", "single", "--output", tmp_path / "example"),
+    )
+    assert "--dataset fashion-mnist" in shown
+    model = load_file(tmp_path / "example" / "single" / "model.safetensors")
+    assert (25, 400) in {tuple(one.shape) for one in model.values()}

@@ -21,9 +21,9 @@ def test_every_layer_has_its_times() -> None:
     before, random = weights_digest(model), torch.get_rng_state()
     table = layer_times(model.eval(), make_loss("cross-entropy"), samples)
     assert [row[0] for row in table.rows] == ["0", "1", "2", "3", "4.0", "4.1"]
-    for row in table.rows:
-        assert float(row[2]) >= 0
-    assert float(table.rows[-1][3]) > 0
+    for row in (table.rows[0], table.rows[-1]):  # what computes: the convolution, the last layer
+        assert float(row[2]) > 0
+        assert float(row[3]) > 0
     assert weights_digest(model) == before
     assert torch.equal(torch.get_rng_state(), random)
     assert not model.training

@@ -7,8 +7,9 @@ import pytest
 import torch
 from rich.console import Console
 
+from phalanx.comm.job import on_terminal
 from phalanx.train.metrics import Meter, Metrics
-from phalanx.train.progress import Bar, Lines, Progress, make_progress, on_terminal
+from phalanx.train.progress import Bar, Lines, Progress, make_progress
 
 
 def a_meter() -> Meter:

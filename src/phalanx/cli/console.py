@@ -2,8 +2,9 @@
 
 from rich.console import Console
 
+from phalanx.comm.job import on_terminal
+
 
 def wide_console() -> Console:
     """The terminal, or a wide page: piped into a file there is no width to fit into."""
-    console = Console()
-    return console if console.is_terminal else Console(width=160)
+    return Console() if on_terminal() else Console(width=160, force_terminal=False)

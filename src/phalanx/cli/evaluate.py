@@ -3,13 +3,9 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from phalanx.cli.evaluate_flags import with_run_or_weights
 from phalanx.train.settings import Settings
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @with_run_or_weights
@@ -20,6 +16,7 @@ def evaluate(settings: Settings, output: Path | None) -> None:
     * `phalanx evaluate --weights FILE --model mlp --hidden 25 --dataset mat --data-dir FILE.mat`
       evaluates weights from elsewhere: on the data's test part, or on all of it if it has none.
     """
+    from phalanx.cli.console import wide_console
     from phalanx.cli.tables import plain_table
     from phalanx.train import inference
     from phalanx.train.confusion import confusion_table
@@ -42,16 +39,7 @@ def evaluate(settings: Settings, output: Path | None) -> None:
         )
         if metrics.confusion:
             table = plain_table(confusion_table(metrics, session.dataset.classes))
-            _console().print(table)
+            wide_console().print(table)
         if output is not None:
             values = asdict(metrics) | {"classes": session.dataset.classes}
             output.write_text(json.dumps(values, indent=2) + "\n")
-
-
-def _console() -> "Console":
-    """The terminal, or a wide page; a launched rank's output only looks like a terminal."""
-    from rich.console import Console
-
-    from phalanx.train.progress import on_terminal
-
-    return Console() if on_terminal() else Console(width=160, force_terminal=False)

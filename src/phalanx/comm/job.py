@@ -4,6 +4,7 @@ Asking MPI itself would start it, which a launcher, `--help` or a one-rank run m
 """
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -50,6 +51,14 @@ def is_first_rank() -> bool:
     except LaunchError:
         return os.environ.get("SLURM_PROCID", "0") == "0"
     return job is None or job.rank == 0
+
+
+def on_terminal() -> bool:
+    """Whether a person watches standard output, also through mpiexec."""
+    told = os.environ.get("PHALANX_TERMINAL")
+    if told is not None:
+        return told == "1"
+    return sys.stdout.isatty() and "OMPI_COMM_WORLD_RANK" not in os.environ
 
 
 def ranks_agree(job: Job, asked: int | None) -> None:

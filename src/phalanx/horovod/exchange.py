@@ -3,67 +3,35 @@
 At the first step the ranks agree once on their parameters, and open a channel. From then on the
 backward pass puts gradients in buckets, and each bucket that is full goes on its way while the pass
 goes on (`sums`). Buckets begin in a fixed order, so nothing has to be negotiated. What does not fit
-in is taken care of apart: sparse gradients, and compressors of the user's own, go by name through
-the engine; a parameter that got no gradient counts as zeros; a rank that waits for long says so to
-the engine, which brings in ranks that have joined, or reports those that do not come.
+in is taken care of apart (`apart`): sparse gradients, and compressors of the user's own, go by name
+through the engine; a parameter that got no gradient counts as zeros; a rank that waits for long
+says so to the engine, which brings in ranks that have joined, or reports those that do not come.
 """
 
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 import torch
 from torch import Tensor, nn
 
 from phalanx.comm.progress import progress
 from phalanx.errors import UsageError
+from phalanx.horovod.apart import ApartExchange
 from phalanx.horovod.buckets import Bucket, Details
 from phalanx.horovod.channel import Channel
 from phalanx.horovod.compression import Compression
 from phalanx.horovod.engine import Engine
 from phalanx.horovod.exceptions import HorovodInternalError
-from phalanx.horovod.operations import begin, request, sparse_allreduce_async, synchronize
+from phalanx.horovod.options import Options
 from phalanx.horovod.patience import Patience
-from phalanx.horovod.process_sets import ProcessSet
-from phalanx.horovod.reductions import Average, ReduceOp
 from phalanx.horovod.requests import Description, Pending, dtype_names, shapes_of
 
 #: Seconds after which a rank that waits for the others says so.
 _PATIENCE = 0.05
 #: How often it calls MPI at once, before it begins to nap.
 _SPINS = 2000
-
-
-@dataclass(frozen=True)
-class Options:
-    """How gradients are to be combined."""
-
-    op: ReduceOp
-    predivide: float
-    compression: Any
-    groups: tuple[tuple[str, ...], ...]
-    sparse_as_dense: bool
-    process_set: ProcessSet
-
-    def described(self) -> str:
-        """What must be the same on all ranks, as messages put it."""
-        compressor = getattr(self.compression, "__name__", type(self.compression).__name__)
-        return (
-            f"op {self.op.value}, gradient_predivide_factor {self.predivide:g}, "
-            f"compression {compressor} and {len(self.groups)} groups"
-        )
-
-    @property
-    def divisor(self) -> float:
-        """What sums are to be divided by."""
-        return self.process_set.size() / self.predivide if self.op is Average else 1.0
-
-    @property
-    def is_custom(self) -> bool:
-        """Whether the compressor is one that nothing is known of."""
-        return self.compression not in (Compression.none, Compression.fp16)
 
 
 @final
@@ -131,6 +99,7 @@ class GradientExchange:
         try:
             self._finish()
         finally:  # also after a failure, from which a training may start again
+            progress().end()
             self.restart()
 
     def _finish(self) -> None:
@@ -139,18 +108,23 @@ class GradientExchange:
             self._open(engine)
         channel = self._channel
         assert channel is not None
-        apart = [(index, self._begin_apart(index)) for index in sorted(channel.apart)]
+        apart = [
+            ApartExchange(
+                f"{self._name}.{self._names[index]}", self.parameters[index], self._options
+            )
+            for index in sorted(channel.apart)
+        ]
         for index in self._place:
             if index not in self._packed:
                 self._pack(index)
         self._begin_full()
-        progress().end()
+        progress().end()  # from here on this thread calls MPI itself
         self._settle(engine, channel)
         if self._begun:
             engine.timeline.end(self._name)
         self._unpack()
-        for index, (handle, context) in apart:
-            self._end_apart(index, handle, context)
+        for one in apart:
+            one.finish()
 
     def _open(self, engine: Engine) -> None:
         """Collective. Agree with the other ranks on what is exchanged, once."""
@@ -258,34 +232,6 @@ class GradientExchange:
             if gradient is not view and gradient is not None:
                 gradient.copy_(view)
 
-    def _begin_apart(self, index: int) -> tuple[Any, Any]:
-        """Start the exchange of one gradient by its name."""
-        options, parameter = self._options, self.parameters[index]
-        name, gradient = f"{self._name}.{self._names[index]}", parameter.grad
-        if not options.is_custom:
-            sparse = _as_sparse(parameter, gradient)
-            return sparse_allreduce_async(sparse, name, options.op, options.process_set), None
-        if gradient is None:
-            gradient = torch.zeros_like(parameter)
-        dense = gradient.to_dense() if gradient.is_sparse else gradient
-        small, context = options.compression.compress(dense)
-        asked = request(
-            "allreduce",
-            [small],
-            name,
-            process_set=options.process_set,
-            op=options.op.value,
-            prescale=1.0 / options.predivide,
-            postscale=options.predivide if options.op is Average else 1.0,
-        )
-        return begin(asked), context
-
-    def _end_apart(self, index: int, handle: Any, context: Any) -> None:
-        result = synchronize(handle)
-        if self._options.is_custom:
-            result = self._options.compression.decompress(result, context)
-        self.parameters[index].grad = result
-
 
 @final
 class _Storage:
@@ -307,12 +253,3 @@ def _view(flat: Tensor, parameter: nn.Parameter, start: int) -> Tensor:
     if parameter.dim() == 4 and parameter.is_contiguous(memory_format=torch.channels_last):
         return piece.as_strided(parameter.shape, parameter.stride())
     return piece.view(parameter.shape)
-
-
-def _as_sparse(parameter: nn.Parameter, gradient: Tensor | None) -> Tensor:
-    """A gradient of a parameter whose gradients are sparse on some rank; none is empty."""
-    if gradient is None:
-        empty = parameter.detach().new_empty((0, *parameter.shape[1:]))
-        where = torch.empty((1, 0), dtype=torch.int64)
-        return torch.sparse_coo_tensor(where, empty, parameter.shape, check_invariants=False)
-    return gradient if gradient.is_sparse else gradient.to_sparse(1)

@@ -15,7 +15,8 @@ from phalanx.errors import UsageError
 from phalanx.horovod import context
 from phalanx.horovod.collectives import allreduce, grouped_allreduce
 from phalanx.horovod.compression import Compression
-from phalanx.horovod.exchange import GradientExchange, Options
+from phalanx.horovod.exchange import GradientExchange
+from phalanx.horovod.options import Options
 from phalanx.horovod.process_sets import ProcessSet, global_process_set
 from phalanx.horovod.reductions import Adasum, Average, ReduceOp, Sum
 

@@ -17,11 +17,7 @@ from phalanx.comm.base import Call, Communicator, Request
 from phalanx.comm.rendezvous import on_one_host
 from phalanx.comm.shared import SharedMemory, SharedMemoryError, room_for
 from phalanx.horovod.buckets import Bucket
-from phalanx.strategies.summing import SMALL
-
-#: Elements that are added up before going on to the next ones: they stay in a core's cache.
-_TILE = 1 << 16
-_ALIGNMENT = 64
+from phalanx.strategies.summing import SMALL, EveryRowSum, slice_of_rank
 
 
 class Sums(ABC):
@@ -111,13 +107,15 @@ class HostSums(Sums):
 
     def __init__(self, comm: Communicator, buckets: Sequence[Bucket], *, divisor: float) -> None:
         """Collective over the ranks of one host."""
-        self._divisor = divisor
         shapes = [(comm.size, sum(bucket.sizes)) for bucket in buckets]
         dtypes = [bucket.dtype for bucket in buckets]
         memory = SharedMemory(comm, sum(map(room_for, shapes, dtypes)))
         rows = [memory.tensor(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
         self.flats = [one[comm.rank] for one in rows]
-        self._tiles = [tile for one in rows for tile in _tiles(one, comm.rank)]
+        self._sums = [
+            EveryRowSum(one, slice_of_rank(one.shape[1], comm.rank, of=comm.size), divisor=divisor)
+            for one in rows
+        ]
         self._meet = comm.prepare_start(Call("barrier"))
         #: Under way until all rows are full, and from then on until all slices are added up.
         self._filling: Request | None = None
@@ -133,27 +131,9 @@ class HostSums(Sums):
             if not self._filling.test():
                 return False
             self._filling = None
-            self._add_up()
+            for one in self._sums:
+                one.add_up()
             self._adding = self._meet()
         if self._adding is not None and self._adding.test():
             self._adding = None
         return self._adding is None
-
-    def _add_up(self) -> None:
-        for total, others in self._tiles:
-            for other in others:
-                total.add_(other)
-            if self._divisor != 1.0:
-                total.div_(self._divisor)
-            for other in others:
-                other.copy_(total)
-
-
-def _tiles(rows: Tensor, rank: int) -> list[tuple[Tensor, list[Tensor]]]:
-    """This rank's slice of all rows, in pieces: the first row's, and the other ones'."""
-    ranks, length = rows.shape
-    share = -(-length // (ranks * _ALIGNMENT)) * _ALIGNMENT
-    stop = min(length, (rank + 1) * share)
-    starts = range(rank * share, stop, _TILE)
-    pieces = [rows[:, start : min(start + _TILE, stop)] for start in starts]
-    return [(piece[0], list(piece[1:])) for piece in pieces]

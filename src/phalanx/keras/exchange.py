@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn
 
 from phalanx.horovod.collectives import grouped_allreduce
-from phalanx.horovod.exchange import GradientExchange, Options
+from phalanx.horovod.exchange import GradientExchange
+from phalanx.horovod.options import Options
 from phalanx.horovod.reductions import Adasum
 from phalanx.keras.bridge import as_array, as_tensor
 

@@ -13,7 +13,7 @@ from typing import Any, final
 
 from phalanx.errors import UsageError
 from phalanx.horovod.compression import Compression
-from phalanx.horovod.exchange import Options
+from phalanx.horovod.options import Options
 from phalanx.horovod.process_sets import ProcessSet, global_process_set
 from phalanx.horovod.reductions import Adasum, Average, ReduceOp, Sum
 from phalanx.keras.bridge import call

@@ -4,8 +4,6 @@ Ranks other than 0 get `Silent`. Under mpiexec every rank's standard output clai
 (it is a pseudo-terminal of mpiexec's), so the launcher passes on what it saw itself.
 """
 
-import os
-import sys
 import time
 from abc import ABC, abstractmethod
 
@@ -13,6 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
+from phalanx.comm.job import on_terminal
 from phalanx.train.metrics import Meter, Metrics
 
 
@@ -131,14 +130,6 @@ def _validated(metrics: Metrics | None) -> str:
     if metrics is None:
         return ""
     return f"  validation loss {metrics.loss:.4f}  accuracy {metrics.accuracy:.2%}"
-
-
-def on_terminal() -> bool:
-    """Whether a person watches standard output, also through mpiexec."""
-    told = os.environ.get("PHALANX_TERMINAL")
-    if told is not None:
-        return told == "1"
-    return sys.stdout.isatty() and "OMPI_COMM_WORLD_RANK" not in os.environ
 
 
 def make_console() -> Console:
