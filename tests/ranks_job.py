@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
+from phalanx.comm.child import start_child
 from phalanx.comm.launch import mpiexec_command
-from phalanx.comm.process import die_with_parent
 from tests.ranks_outcome import Outcome, Report, merge
 
 #: Seconds for mpiexec to end its ranks before it is killed.
@@ -116,14 +116,11 @@ class _Job:
         command, environment = mpiexec_command(ranks, bind=False)
         environment.pop("PYTEST_ADDOPTS", None)  # may select other tests
         with self._output.open("wb") as output:
-            self._process = subprocess.Popen(
+            self._process = start_child(
                 [*command, *arguments, f"--ranks-worker={folder}"],
                 env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
+                stdout=output.fileno(),
                 stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=lambda: die_with_parent(signal.SIGTERM),  # noqa: PLW1509
             )
 
     @property

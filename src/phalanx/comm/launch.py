@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
-from phalanx.comm.process import available_cores, die_with_parent
+from phalanx.comm.child import ENDING, start_child
+from phalanx.comm.process import available_cores
 from phalanx.errors import LaunchError, UsageError
 
 #: Seconds between asking mpiexec to end the ranks and killing it. The whole end stays below 5 s.
@@ -38,15 +39,7 @@ def launch(
 ) -> int:
     """Run `argv` on so many ranks; its exit code, or 128 + the signal that ended this launcher."""
     command, environment = mpiexec_command(ranks, bind=bind, hosts=hosts, exports=exports)
-    process = subprocess.Popen(
-        [*command, *argv],
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        # A `kill -9` of this launcher must not leave mpiexec and the ranks running.
-        preexec_fn=lambda: die_with_parent(signal.SIGTERM),  # noqa: PLW1509 (no threads yet)
-    )
+    process = start_child([*command, *argv], env=environment, stderr=subprocess.PIPE)
     assert process.stderr is not None
     with _ended_by_signals(process) as received:
         copier = threading.Thread(target=_copy_errors, args=(process.stderr,), daemon=True)
@@ -174,8 +167,7 @@ def _ended_by_signals(process: subprocess.Popen[bytes]) -> Iterator[list[int]]:
             killer.daemon = True
             killer.start()
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, end) for number in numbers}
+    before = {number: signal.signal(number, end) for number in ENDING}
     try:
         yield received
     finally:

@@ -10,7 +10,7 @@ import signal
 import subprocess
 from pathlib import Path
 
-from phalanx.comm.process import die_with_parent
+from phalanx.comm.child import start_child
 from phalanx.errors import RunError
 from phalanx.observe.planned import Planned, command
 from phalanx.observe.rows import Row, row_of_result, row_without_result
@@ -43,16 +43,7 @@ def run_training(planned: Planned, folder: Path) -> Row:
 
 def _run(argv: list[str], output: int) -> int:
     """Run a command to its end, or end it if this process is interrupted; its exit code."""
-    process = subprocess.Popen(
-        argv,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=subprocess.STDOUT,
-        # In a session of its own a Ctrl-C reaches this process alone, which then ends it in order.
-        start_new_session=True,
-        # A `kill -9` of this process must not leave it running.
-        preexec_fn=lambda: die_with_parent(signal.SIGTERM),  # noqa: PLW1509 (no threads here)
-    )
+    process = start_child(argv, stdout=output, stderr=subprocess.STDOUT)
     try:
         return process.wait()
     except BaseException:
