@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 from phalanx.errors import UsageError
 from phalanx.train.optimizer_table import OPTIMIZERS
 from phalanx.train.settings import Settings
+from phalanx.train.without_compiler import leave_compiler_out
 
 #: torch 2.13's fused SGD leaves weights of these where they are.
 _HALVES = (torch.bfloat16, torch.float16)
@@ -29,9 +30,12 @@ def make_optimizer(
     options: dict[str, Any] = dict(settings.optimizer_choices)
     if entry.fused and not any(parameter.dtype in _HALVES for parameter in kept):
         options["fused"] = True
-    kind: Callable[..., Optimizer] = getattr(torch.optim, entry.kind)
+    kind: type[Optimizer] = getattr(torch.optim, entry.kind)
+    if not settings.compile:
+        leave_compiler_out(kind)
+    make: Callable[..., Optimizer] = kind
     try:
-        return kind(kept, lr=rate * _scale(settings.scale_learning_rate, workers), **options)
+        return make(kept, lr=rate * _scale(settings.scale_learning_rate, workers), **options)
     except ValueError as error:  # torch knows best which values an optimizer takes
         raise UsageError(f"--optimizer {settings.optimizer}: {error}") from error
 

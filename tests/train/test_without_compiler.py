@@ -1,0 +1,57 @@
+"""Optimizers that leave torch's compiler out compute what torch's own do."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from phalanx.train.optimizer_table import OPTIMIZERS
+
+#: Three steps with every optimizer, a schedule, a hook and a saved state, as torch's or as ours.
+TRAIN = """
+import json, sys
+import torch
+from phalanx.train.optimizer_table import OPTIMIZERS
+from phalanx.train.optimizers import make_optimizer
+from phalanx.train.settings import Settings
+
+if sys.argv[1] == "torch":
+    import torch._dynamo
+
+found = {}
+for name in OPTIMIZERS:
+    torch.manual_seed(7)
+    model = torch.nn.Linear(5, 3)
+    optimizer = make_optimizer(Settings(optimizer=name), model.parameters())
+    schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    seen = []
+    optimizer.register_step_post_hook(lambda *_: seen.append(torch.is_grad_enabled()))
+    for _ in range(3):
+        optimizer.zero_grad()
+        model(torch.randn(4, 5)).square().sum().backward()
+        optimizer.step()
+        schedule.step()
+    optimizer.load_state_dict(optimizer.state_dict())
+    found[name] = [model.weight.tolist(), model.bias.tolist(), seen]
+print(json.dumps([found, "torch._dynamo" in sys.modules]))
+"""
+
+
+@pytest.fixture(scope="module")
+def trained() -> dict[str, tuple[dict[str, object], bool]]:
+    started = {
+        how: subprocess.Popen([sys.executable, "-c", TRAIN, how], stdout=subprocess.PIPE, text=True)
+        for how in ("torch", "ours")
+    }
+    return {how: json.loads(process.communicate()[0]) for how, process in started.items()}
+
+
+def test_the_compiler_is_not_loaded(trained: dict[str, tuple[dict[str, object], bool]]) -> None:
+    assert trained["torch"][1]
+    assert not trained["ours"][1]
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_the_same_bits(trained: dict[str, tuple[dict[str, object], bool]], name: str) -> None:
+    assert trained["ours"][0][name] == trained["torch"][0][name]
