@@ -17,6 +17,8 @@ from phalanx.comm.child import start_child
 from phalanx.comm.launch import mpiexec_command
 from tests.ranks_outcome import Outcome, Report, merge
 
+#: Has ranks that wait let others run: tests may not be alone on the machine.
+YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 #: Seconds for mpiexec to end its ranks before it is killed.
 _PATIENCE = 3.0
 #: A busy machine needs its time to start a job, whatever limit suits the tests.
@@ -114,6 +116,7 @@ class _Job:
         self.logs = [_Log(folder / f"rank-{rank}.jsonl") for rank in range(ranks)]
         self._output = folder / "output"
         command, environment = mpiexec_command(ranks, bind=False)
+        environment |= YIELDING
         environment.pop("PYTEST_ADDOPTS", None)  # may select other tests
         with self._output.open("wb") as output:
             self._process = start_child(

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.ranks_job import YIELDING
+
 Phalanx = Callable[..., subprocess.CompletedProcess[str]]
 
-#: One thread a rank everywhere: a test may then compare bits, and the cores are left in peace.
-_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "COLUMNS": "120"}
+#: One thread a rank everywhere, and ranks that let others run while they wait: a test may then
+#: compare bits, and the cores are left in peace.
+_ENVIRONMENT = {"OMP_NUM_THREADS": "1", "COLUMNS": "120", **YIELDING}
 
 
 def environment() -> dict[str, str]:

@@ -1,4 +1,5 @@
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -155,7 +156,10 @@ def test_what_never_varies_is_only_moved() -> None:
     assert ready.train.take(torch.arange(4)).inputs.tolist() == [[0.0]] * 4
 
 
-def test_steps_go_in_their_order_and_random_ones_to_training_alone() -> None:
+def test_steps_go_in_their_order_and_random_ones_to_training_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("phalanx.data.settle._MOST_BYTES", 0)  # fixed ones stay steps, too
     options = {"resize": "10x10", "pool": "5x5", "normalise": True, "flip": True, "crop": 1}
     ready = prepare(dataset(50), options, comm=SingleCommunicator())
     names = [type(step).__name__ for step in ready.train.transforms]
@@ -200,3 +204,37 @@ def test_each_rank_counts_its_own_chunks_alone() -> None:
         prepare(dataset(), {"normalise": True}, comm=comm)
     counted = [comm.seen.flatten(1).any(1).tolist() for comm in shares if comm.seen is not None]
     assert counted == [[True, False, False], [False, True, False], [False, False, True]]
+
+
+def images(count: int = 50) -> Dataset:
+    pixels = torch.randint(0, 256, (count, 1, 28, 28), generator=torch.Generator().manual_seed(4))
+    split = Split(pixels.to(torch.uint8), torch.arange(count) % 2, scale=1 / 255)
+    return Dataset("some", split, split, ("a", "b"))
+
+
+@pytest.mark.ranks(1, 2, 3)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("options", [{"pool": "20x20"}, {"resize": "13x17", "pool": "5x5"}])
+def test_fixed_steps_are_done_once_by_all_ranks(
+    comm: Communicator, options: dict[str, str], dtype: torch.dtype
+) -> None:
+    ready = prepare(images(), options, comm=comm, dtype=dtype)
+    assert ready.train.transforms == ()
+    assert ready.test.inputs is ready.train.inputs
+    alone = prepare(images(), options, comm=SingleCommunicator(), dtype=dtype)
+    assert torch.equal(ready.train.inputs, alone.train.inputs)
+
+
+@pytest.mark.parametrize("options", [{"pool": "20x20"}, {"resize": "13x17", "normalise": True}])
+def test_steps_done_once_and_every_time_agree(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once = prepare(images(), options, comm=SingleCommunicator())
+    monkeypatch.setattr("phalanx.data.settle._MOST_BYTES", 1000)
+    every_time = prepare(images(), options, comm=SingleCommunicator())
+    assert len(once.train.transforms) == len(every_time.train.transforms) - 1
+    indices = torch.tensor([3, 49, 0])
+    torch.testing.assert_close(
+        once.train.take(indices), every_time.train.take(indices), rtol=1e-5, atol=1e-6
+    )
+    assert once.input_shape == every_time.input_shape

@@ -6,14 +6,14 @@ This takes all ranks: each looks at its share of the samples.
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
-from torch import Tensor
 
 from phalanx.data.batches import cut
 from phalanx.data.normalise import measure
 from phalanx.data.options import parse_shape, transformed_shape
+from phalanx.data.settle import Ranks, settled
 from phalanx.data.split import Dataset, Split
 from phalanx.data.transforms import Crop, Flip, Pool, Resize, Transform
 from phalanx.errors import DataError
@@ -22,26 +22,24 @@ _log = logging.getLogger(__name__)
 _CHUNK = 256
 
 
-class Ranks(Protocol):
-    """What is needed of a communicator."""
-
-    rank: int
-    size: int
-
-    def allreduce(self, buffer: Tensor) -> None:
-        """Collective. Add up all buffers, into every rank's own."""
-
-
-def prepare(dataset: Dataset, options: Mapping[str, Any], *, comm: Ranks) -> Dataset:
+def prepare(
+    dataset: Dataset,
+    options: Mapping[str, Any],
+    *,
+    comm: Ranks,
+    dtype: torch.dtype = torch.float32,
+) -> Dataset:
     """Collective. The data set with the steps that the options name.
 
     Training samples and test samples get the same steps, save the random ones, which are for
-    training alone. Normalisation is by the training samples.
+    training alone. Normalisation is by the training samples. `dtype` is what samples are taken in.
     """
     transformed_shape(dataset.name, dataset.input_shape, options)
     dataset = _screened(dataset, comm)
     fixed = _fixed(dataset.input_shape, options)
-    train, test = (split.transformed(fixed) for split in (dataset.train, dataset.test))
+    train = settled(dataset.train, fixed, dtype=dtype, comm=comm)
+    same = dataset.test is dataset.train
+    test = train if same else settled(dataset.test, fixed, dtype=dtype, comm=comm)
     if options.get("normalise"):
         step = measure(train, rank=comm.rank, size=comm.size, add_up=comm.allreduce)
         train, test = train.transformed([step]), test.transformed([step])

@@ -70,7 +70,7 @@ class Session:
         with phase("load"):
             options = settings.data_options
             loaded = data.load(settings.dataset, data_dir=settings.data_dir, options=options)
-            self.dataset: Dataset = prepare(loaded, options, comm=self.comm)
+            self.dataset: Dataset = prepare(loaded, options, comm=self.comm, dtype=self.dtype)
         with phase("prepare"):
             self.model = self._build_model()
 
