@@ -8,7 +8,7 @@ from benchmarks.workloads import Workload
 from phalanx.data.batches import cut
 
 #: The timed epochs are cut in so many blocks, of which the fastest counts.
-_BLOCKS = 3
+_BLOCKS = 4
 
 
 @dataclass(frozen=True)
