@@ -5,7 +5,8 @@
     ├── DataError       a data file that is missing, damaged or not what it should be
     ├── LaunchError     MPI cannot be started, or was started in a way that cannot work
     ├── MismatchError   ranks called a collective operation with different arguments
-    └── RunError        a run folder that is missing, damaged or from another model
+    ├── RunError        a run folder that is missing, damaged or from another model
+    └── DivergedError   a training whose loss is no longer a number
 
 Each message names what came and what is accepted, and where it helps, the fix.
 """
@@ -40,3 +41,9 @@ class MismatchError(PhalanxError):
 
 class RunError(PhalanxError):
     """A run folder that is missing, damaged or from another model."""
+
+
+class DivergedError(PhalanxError):
+    """A training whose loss is no longer a number."""
+
+    exit_code = 1

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch import nn
 
+from phalanx.errors import UsageError
 from phalanx.strategies.flat import FlatParameters
 
 
@@ -80,3 +81,50 @@ def test_tied_frozen_and_mixed_parameters() -> None:
     assert [block.layout.dtype for block in flat.blocks] == [torch.float32, torch.float64]
     assert len(flat.blocks[0].layout.parameters) == 3  # one weight for two layers, and two biases
     assert len(flat.frozen) == 2
+
+
+@pytest.mark.parametrize("again", ["to", "assigned gradient", "channels last"])
+def test_gradients_that_got_other_memory_come_back(again: str) -> None:
+    model = make_model()
+    flat = FlatParameters(model)
+    flat.attach(0)
+    backward(model)
+    if again == "to":
+        model.double().float()
+    elif again == "channels last":
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    else:
+        for parameter in model.parameters():
+            assert parameter.grad is not None
+            parameter.grad.data = parameter.grad.data * 2
+    flat.attach(0)
+    backward(model)
+    flat.collect(0)
+    (block,) = flat.blocks
+    for start, expected in zip(block.layout.starts, expected_gradients(), strict=True):
+        found = block.rows[0, start : start + expected.numel()]
+        assert torch.equal(found, expected.flatten())
+
+
+def test_another_dtype_is_refused() -> None:
+    model = make_model()
+    flat = FlatParameters(model)
+    model.double()
+    with pytest.raises(UsageError, match=r"has become torch.float64 on cpu, and was torch.float32"):
+        flat.attach(0)
+
+
+def test_rows_are_added_to_the_first_with_their_marks() -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
+    flat = FlatParameters(model, rows=2)
+    (block,) = flat.blocks
+    for _ in range(2):
+        for row, layer in ((0, model[0]), (1, model[1])):
+            flat.attach(row)
+            layer(torch.ones(1, 2)).sum().backward()
+            flat.collect(row)
+        assert block.marks()[0].tolist() == [1, 1, 0, 0]
+        flat.add_to_first(1)
+        assert block.marks()[0].tolist() == [1, 1, 1, 1]
+        starts = block.layout.starts
+        assert [block.gradients[start].item() for start in starts] == [1.0, 1.0, 1.0, 1.0]

@@ -173,3 +173,79 @@ def test_bad_options_are_refused() -> None:
     for options in ({"shards": 0}, {"accumulate": 0}, {"clip_norm": 0.0}):
         with pytest.raises(UsageError, match="must be"):
             Trainer(model, SGD(model.parameters(), lr=0.1), **options)
+
+
+def stepped(model: nn.Module, make: MakeOptimizer) -> Optimizer:
+    """An optimizer with a state, in plain torch."""
+    optimizer = make([p for p in model.parameters() if p.requires_grad])
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(torch.ones(2, 64, dtype=torch.float64)).square().sum().backward()
+        optimizer.step()
+    return optimizer
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("kind", OPTIMIZERS)
+def test_state_goes_in_and_out(comm: Communicator, kind: str) -> None:
+    """A state that is loaded is gone on from, and the one afterwards is that of `single`."""
+    make = OPTIMIZERS[kind]
+    torch.manual_seed(6)
+    saved = stepped(Net().double(), make).state_dict()
+    states = []
+    for strategy, where in (("central", comm), ("single", SingleCommunicator())):
+        torch.manual_seed(7)
+        model = Net().double()
+        optimizer = make([p for p in model.parameters() if p.requires_grad])
+        trainer = Trainer(model, optimizer, strategy=strategy, comm=where, seed=5)
+        optimizer.load_state_dict(saved)
+        for _ in range(2):
+            trainer.fit(split(), epochs=1, batch_size=12)
+            trainer.gather_optimizer_state()
+        states.append(optimizer.state_dict()["state"])
+    mine, alone = states
+    assert mine.keys() == alone.keys() != set()
+    for index, expected in alone.items():
+        torch.testing.assert_close(mine[index], expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.ranks(2)
+def test_state_in_pieces_is_not_given_away_as_whole(comm: Communicator) -> None:
+    model = Net().double()
+    optimizer = Adam([p for p in model.parameters() if p.requires_grad])
+    trainer = Trainer(model, optimizer, strategy="central", comm=comm)
+    trainer.fit(split(), epochs=1, batch_size=12)
+    with pytest.raises(UsageError, match=r"call Trainer\.gather_optimizer_state"):
+        optimizer.state_dict()
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize("strategy", ["central", "allreduce", "server"])
+def test_parameters_that_change_after_the_start_are_refused(
+    comm: Communicator, strategy: str
+) -> None:
+    model = Net().double()
+    optimizer = SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
+    trainer = Trainer(model, optimizer, strategy=strategy, comm=comm)
+    trainer.fit(split(), epochs=1, batch_size=12)
+    model.frozen.requires_grad_(True)
+    with pytest.raises(UsageError, match="since this Trainer was made: make a new one"):
+        trainer.fit(split(), epochs=1, batch_size=12)
+    stranger = SGD([*model.parameters(), nn.Parameter(torch.ones(1))], lr=0.1)
+    with pytest.raises(UsageError, match="a parameter that is not the model's"):
+        Trainer(model, stranger, strategy=strategy, comm=comm)
+
+
+def test_gradients_that_nobody_steps_with_do_not_add_up() -> None:
+    """They count in the norm that gradients are clipped by: the step's own, not all steps'."""
+    torch.manual_seed(6)
+    first, last = nn.Linear(64, 8), nn.Linear(8, 10)
+    optimizer = SGD(last.parameters(), lr=0.1)
+    model = nn.Sequential(nn.Flatten(), first, last)
+    trainer = Trainer(model, optimizer, comm=SingleCommunicator(), clip_norm=0.1)
+    norms = []
+    for _ in range(3):
+        trainer.fit(split(), epochs=1, batch_size=77)
+        assert first.weight.grad is not None
+        norms.append(first.weight.grad.norm().item())
+    assert norms == pytest.approx([norms[0]] * 3, rel=0.2)

@@ -112,3 +112,44 @@ def test_one_shard_is_plain_training() -> None:
 
     for one, other in zip(train_once(1), train_once(None), strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.ranks(2, 3)
+@pytest.mark.parametrize("strategy", ["allreduce", "central"])
+@pytest.mark.parametrize("kind", ["accumulated", "sparse"])
+def test_what_adds_to_a_gradient_more_than_once(
+    comm: Communicator, strategy: str, kind: str
+) -> None:
+    """Each shard is added up by itself before shards are, also where one rank has them all."""
+
+    def weights(comm: Communicator, strategy: str) -> str:
+        torch.manual_seed(1)
+        first = nn.Linear(64, 33) if kind == "accumulated" else nn.Embedding(17, 33, sparse=True)
+        model = nn.Sequential(nn.Flatten(), Summing(first), nn.Tanh(), nn.Linear(33, 10))
+        trainer = Trainer(
+            model,
+            SGD(model.parameters(), lr=0.1, momentum=0.9),
+            strategy=strategy,
+            comm=comm,
+            shards=SHARDS,
+            accumulate=2 if kind == "accumulated" else 1,
+        )
+        trainer.fit(data.load("digits").train.subset(torch.arange(74)), epochs=1, batch_size=37)
+        return weights_digest(model)
+
+    assert weights(comm, strategy) == weights(SingleCommunicator(), "single")
+
+
+class Summing(nn.Module):
+    """A linear layer, or an embedding of every pixel's brightness, added up."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if isinstance(self.layer, nn.Linear):
+            linear: Tensor = self.layer(inputs)
+            return linear
+        outputs: Tensor = self.layer((inputs * 16).long()).sum(1)
+        return outputs

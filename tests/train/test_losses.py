@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from phalanx.strategies.base import Reduction
-from phalanx.train.losses import make_loss
+from phalanx.errors import UsageError
+from phalanx.strategies.base import Loss, Reduction
+from phalanx.train.losses import as_loss, make_loss
 
 OUTPUTS = torch.tensor([[2.0, -1.0, 0.5], [0.0, 1.5, -0.5]])
 TARGETS = torch.tensor([0, 2])
@@ -41,3 +42,23 @@ def test_every_loss(name: str, reduction: Reduction) -> None:
     # These outputs are what they are in 16 bits, too.
     half = make_loss(name, reduction).function(OUTPUTS.bfloat16(), TARGETS)
     torch.testing.assert_close(half.float(), expected, rtol=0.01, atol=0.01)
+
+
+def test_torchs_own_losses() -> None:
+    mean, total = as_loss(nn.CrossEntropyLoss()), as_loss(nn.CrossEntropyLoss(reduction="sum"))
+    assert (mean.reduction, total.reduction) == ("mean", "sum")
+    torch.testing.assert_close(mean.function(OUTPUTS, TARGETS), by_hand("cross-entropy").mean())
+    kept = Loss(nn.functional.mse_loss)
+    assert as_loss(kept) is kept
+
+
+def test_losses_that_cannot_be() -> None:
+    with pytest.raises(UsageError, match="did you mean 'cross-entropy'"):
+        as_loss("crossentropy")
+    with pytest.raises(UsageError, match="a mean or a sum over the samples, not 'none'"):
+        as_loss(nn.CrossEntropyLoss(reduction="none"))
+
+
+def test_targets_of_another_shape_are_not_stretched() -> None:
+    with pytest.raises(UsageError, match=r"shape \(2,\) do not go with outputs of \(2, 1\)"):
+        make_loss("squared-error").function(torch.ones(2, 1), torch.ones(2))

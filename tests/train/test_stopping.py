@@ -9,6 +9,9 @@ from torch.optim import SGD
 
 from phalanx import data
 from phalanx.comm.base import Communicator
+from phalanx.comm.single import SingleCommunicator
+from phalanx.data.split import Split
+from phalanx.errors import DivergedError
 from phalanx.train.metrics import Metrics
 from phalanx.train.stopping import Stopping
 from phalanx.train.trainer import Epoch, Trainer
@@ -73,3 +76,27 @@ def test_the_best_weights_come_back(comm: Communicator, strategy: str) -> None:
     best, losses = train(comm, strategy, 3, keep_best=True)
     assert losses[1] < losses[0] < losses[2]
     assert best == train(comm, strategy, 2)[0]
+
+
+def diverging() -> tuple[Trainer, Split]:
+    """Losses go up until they are no numbers, some epochs later."""
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 10))
+    optimizer = SGD(model.parameters(), lr=200.0)
+    trainer = Trainer(model, optimizer, loss="squared-error", comm=SingleCommunicator())
+    return trainer, data.load("digits").train.subset(torch.arange(60))
+
+
+def test_a_training_that_diverges_ends_with_the_cause() -> None:
+    trainer, split = diverging()
+    seen: list[Epoch] = []
+    with pytest.raises(DivergedError, match=r"loss of epoch \d+ is (nan|inf).* rate of 200; lower"):
+        trainer.fit(split, epochs=100, batch_size=10, on_epoch=seen.append)
+    assert 1 < len(seen) < 100
+
+
+def test_a_training_that_diverges_keeps_its_best_weights() -> None:
+    trainer, split = diverging()
+    done = trainer.fit(split, epochs=100, batch_size=10, keep_best=True)
+    assert len(done) < 100
+    assert all(parameter.isfinite().all() for parameter in trainer.model.parameters())

@@ -107,6 +107,9 @@ class Worker(ABC):
     def sync(self) -> None:
         """Collective. Afterwards every rank's model holds the trained weights."""
 
+    def gather_optimizer_state(self) -> None:  # noqa: B027 (most leave it where it belongs)
+        """Collective. Put the optimizer's state together, if it is in pieces on several ranks."""
+
     def plan(self) -> Sequence[Table]:
         """Collective. What is known before the first step, the same on every rank."""
         return ()

@@ -169,6 +169,9 @@ class CentralWorker(Worker):
         for block, slice_ in zip(self._flat.blocks, self._slices, strict=True):
             block.gradients[slice_].mul_(factor)
 
+    def gather_optimizer_state(self) -> None:
+        self._optimizer.gather(self._hosts.host)
+
     def sync(self) -> None:
         """Everybody reads the same weights already; running statistics are averaged."""
         if self._statistics is None:

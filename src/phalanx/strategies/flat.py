@@ -3,7 +3,8 @@
 A strategy then moves one buffer a dtype, never a list of tensors. Gradients may have several
 *rows*, one for each part of a batch that is summed apart. Several of torch's calls replace a view
 by a tensor of its own without a word: `zero_grad()`, `model.to()`, `load_state_dict(assign=True)`.
-`attach` and `collect` notice, and put the views back.
+`attach` and `collect` notice, and put the views back. Some even move the very tensors that views
+are: that shows in their addresses.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+from phalanx.errors import UsageError
 
 #: Each parameter starts at a multiple of so many elements. Kernels pick their path, and with it the
 #: last bits of a result, by alignment; and a slice that ends on such a border leaves a vectorised
@@ -88,6 +91,7 @@ class Block:
         self.value_views = _views(self.values, layout)
         self.row_views = [_views(row, layout) for row in self.rows]
         self._addresses = [view.data_ptr() for view in self.value_views]
+        self._row_addresses = [[view.data_ptr() for view in views] for views in self.row_views]
         self._gradient_rows: list[Tensor] = [row[: layout.length] for row in self.rows]
 
     @property
@@ -99,6 +103,7 @@ class Block:
         """Put back every parameter that has been replaced, keeping what the replacement holds."""
         for index, parameter in enumerate(self.layout.parameters):
             if parameter.data_ptr() != self._addresses[index]:
+                self._check_kind(parameter)
                 self.value_views[index].copy_(parameter.detach())
                 parameter.data = self.value_views[index]
 
@@ -109,6 +114,10 @@ class Block:
     def attach_gradients(self, row: int) -> None:
         """Have the next backward pass add to this row."""
         views = self.row_views[row]
+        if [view.data_ptr() for view in views] != self._row_addresses[row]:
+            # `model.to()` gives gradients other memory in place, and these views are gradients.
+            for view, fresh in zip(views, _views(self.rows[row], self.layout), strict=True):
+                view.data = fresh
         for parameter, view in zip(self.layout.parameters, views, strict=True):
             if parameter.grad is not view:
                 parameter.grad = view
@@ -120,6 +129,14 @@ class Block:
             if parameter.grad is not view and parameter.grad is not None:
                 view.copy_(parameter.grad)
                 parameter.grad = view
+
+    def _check_kind(self, parameter: nn.Parameter) -> None:
+        if parameter.dtype != self.layout.dtype or parameter.device != self.values.device:
+            was = f"{self.layout.dtype} on {self.values.device}"
+            raise UsageError(
+                f"a parameter has become {parameter.dtype} on {parameter.device}, and was {was} "
+                "when the training was set up: make a new Trainer, and a new optimizer for it"
+            )
 
     def marks(self) -> Tensor:
         """For each row and parameter, whether a gradient came (1) or not (0)."""
@@ -177,6 +194,14 @@ class FlatParameters:
                 count = len(block.layout.parameters)
                 block.marks()[row] = torch.tensor(marks[:count]).to(block.layout.dtype)
                 del marks[:count]
+
+    def add_to_first(self, row: int) -> None:
+        """Add a row that has been collected to the first one, marks and all."""
+        for block in self.blocks:
+            block.gradients.add_(block.rows[row, : block.layout.length])
+            marks = block.marks()
+            torch.maximum(marks[0], marks[row], out=marks[0])
+        self._marked.pop(0, None)  # they are no longer what that row itself had
 
     def _gradient_versions(self, row: int) -> list[int]:
         # Adding to a tensor in place counts up its version, which the views of a row do not share.

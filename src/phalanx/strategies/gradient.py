@@ -84,9 +84,13 @@ class PartGradients:
         rows: Sequence[int],
         statistics: Statistics | None = None,
         before_last_pass: Callable[[], None] = _nothing,
+        folds: bool = False,
     ) -> None:
+        """With `folds`, every part is added to the first row as soon as it is there: each is
+        computed apart, and yet two rows are enough for them all."""
         self._task = task
         self._flat = flat
+        self._folds = folds
         self._parts = list(zip(parts, rows, strict=True))
         self._of = of
         self._statistics = statistics
@@ -101,7 +105,7 @@ class PartGradients:
         if self._statistics is not None:
             self._statistics.begin()
         for part, row in self._parts:
-            if row != current:
+            if row != current or self._folds:
                 self._finish_row(current)
                 self._flat.attach(row)
                 current = row
@@ -113,6 +117,8 @@ class PartGradients:
     def _finish_row(self, row: int) -> None:
         if row >= 0:
             self._flat.collect(row)
+        if row > 0 and self._folds:
+            self._flat.add_to_first(row)
 
     def _compute_part(self, batch: Parts, part: int) -> Outcome:
         seed_part(self._task.seed, self._steps, part)

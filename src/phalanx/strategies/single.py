@@ -32,10 +32,15 @@ class SingleWorker(Worker):
     def __init__(self, task: Task) -> None:
         self._task = task
         self._pass = make_pass(task)
+        held = {one for group in task.optimizer.param_groups for one in group["params"]}
+        #: Get gradients that nobody steps with, and that must not add up from step to step.
+        self._others = [one for one in task.model.parameters() if one not in held]
 
     def step(self, batch: Batch) -> Outcome:
         task = self._task
         task.optimizer.zero_grad()
+        for parameter in self._others:
+            parameter.grad = None
         with phase("load"):
             samples = batch.whole()
         outcome = accumulate_gradients(task, samples, batch_size=batch.size, run=self._pass)
@@ -55,15 +60,16 @@ class ShardedSingleWorker(Worker):
     def __init__(self, comm: Communicator, task: Task) -> None:
         assert task.shards is not None
         self._statistics = Statistics(task.model, comm, shards=task.shards)
-        self._flat = FlatParameters(task.model)
+        self._flat = FlatParameters(task.model, rows=2)
         self._replica = Replica(task, self._flat)
         self._gradients = PartGradients(
             task,
             self._flat,
             parts=range(task.shards),
             of=task.shards,
-            rows=[0] * task.shards,
+            rows=[0, *[1] * (task.shards - 1)],
             statistics=self._statistics,
+            folds=True,
         )
 
     def step(self, batch: Batch) -> Outcome:

@@ -1,5 +1,6 @@
 """An optimizer that steps one slice of flat storage: its state exists for that slice alone."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -20,8 +21,9 @@ from torch.optim import (
     Rprop,
 )
 
+from phalanx.comm.base import Communicator
 from phalanx.errors import UsageError
-from phalanx.strategies.flat import Block
+from phalanx.strategies.flat import Block, dense_strides
 
 #: Optimizers that treat each element by itself, so that a slice can be stepped without the rest.
 ELEMENTWISE: tuple[type[Optimizer], ...] = (
@@ -37,6 +39,10 @@ ELEMENTWISE: tuple[type[Optimizer], ...] = (
     ASGD,
     Rprop,
 )
+
+
+#: Users' optimizers whose state is in pieces at present.
+_IN_PIECES: "weakref.WeakSet[Optimizer]" = weakref.WeakSet()
 
 
 def is_elementwise(optimizer: Optimizer) -> bool:
@@ -58,13 +64,16 @@ def check_elementwise(optimizer: Optimizer, *, strategy: str) -> None:
 class SlicedOptimizer:
     """The user's optimizer, made again over the pieces of parameters that lie in a slice.
 
-    Hyper-parameters are read from the user's optimizer at every step, so that schedulers work.
+    Hyper-parameters are read from the user's optimizer at every step, so that schedulers work. Its
+    state is taken over, also when it is loaded later; what has become of it is in pieces on all
+    ranks until `gather` puts them together.
     """
 
     def __init__(self, optimizer: Optimizer, blocks: list[tuple[Block, slice]]) -> None:
         self._source = optimizer
         self._all_have_gradients = False
         self._pieces: list[tuple[int, int, Tensor, Tensor]] = []
+        self._places: list[tuple[nn.Parameter, slice, Tensor]] = []
         groups: list[dict[str, Any]] = [
             {**_options(group), "params": []} for group in optimizer.param_groups
         ]
@@ -73,7 +82,6 @@ class SlicedOptimizer:
             for number, group in enumerate(optimizer.param_groups)
             for parameter in group["params"]
         }
-        state: dict[Tensor, dict[str, Any]] = {}
         for number, (block, slice_) in enumerate(blocks):
             for index, parameter in enumerate(block.layout.parameters):
                 piece = _piece(block, index, slice_)
@@ -82,17 +90,27 @@ class SlicedOptimizer:
                 where, value, gradient = piece
                 self._pieces.append((number, index, value, gradient))
                 groups[group_of[parameter]]["params"].append(value)
-                if parameter in optimizer.state:
-                    state[value] = _cut_state(optimizer.state[parameter], parameter, where)
+                self._places.append((parameter, where, value))
         self._optimizer = _remake(optimizer, groups)
+        self._take_state()
+        this = weakref.ref(self)  # the user's optimizer may outlive this one
+
+        def take_state(_: Optimizer) -> None:
+            if (one := this()) is not None:
+                one._take_state()
+
+        optimizer.register_load_state_dict_post_hook(take_state)
+        optimizer.register_state_dict_pre_hook(_check_whole)
         if self._optimizer is not None:
-            self._optimizer.state.update(state)
             # Without torch's wrapper for profilers, a tenth of a small model's step.
             step = type(self._optimizer).step
             self._step: Callable[[Optimizer], Any] = getattr(step, "__wrapped__", step)
 
     def step(self, marks: list[Tensor] | None) -> None:
         """Step the pieces whose parameters are marked as having a gradient; None marks them all."""
+        if self._source not in _IN_PIECES:
+            _IN_PIECES.add(self._source)
+            self._source.state.clear()  # it is in the pieces, and from here on old
         if self._optimizer is None:
             return
         groups = zip(self._optimizer.param_groups, self._source.param_groups, strict=True)
@@ -105,6 +123,63 @@ class SlicedOptimizer:
                 piece.grad = gradient if marks is None or marks[block][index] else None
             self._all_have_gradients = marks is None
         self._step(self._optimizer)
+
+    def _take_state(self) -> None:
+        """Cut the pieces' state out of the whole optimizer's."""
+        _IN_PIECES.discard(self._source)
+        if self._optimizer is None:
+            return
+        self._optimizer.state.clear()
+        for parameter, where, value in self._places:
+            if parameter in self._source.state:
+                whole = self._source.state[parameter]
+                self._optimizer.state[value] = _cut_state(whole, parameter, where)
+
+    def gather(self, comm: Communicator) -> None:
+        """Collective over the ranks that hold all pieces. Give the optimizer its whole state."""
+        if self._source not in _IN_PIECES:
+            return
+        mine = {parameter: (where, value) for parameter, where, value in self._places}
+        for group in self._source.param_groups:
+            for parameter in group["params"]:
+                state = self._gathered(comm, parameter, mine.get(parameter))
+                if state:
+                    self._source.state[parameter] = state
+        _IN_PIECES.discard(self._source)
+
+    def _gathered(
+        self, comm: Communicator, parameter: nn.Parameter, mine: tuple[slice, Tensor] | None
+    ) -> dict[str, Any]:
+        """A parameter's whole state: what is as long as a piece in place, the rest as it is."""
+        state: dict[str, Any] = {}
+        if mine is not None and self._optimizer is not None:
+            state = dict(self._optimizer.state.get(mine[1], {}))
+        pieces = {name: one for name, one in state.items() if _is_piece(one, mine)}
+        told = {name: (one.dtype if name in pieces else one) for name, one in sorted(state.items())}
+        known = next((one for one in comm.allgather_objects(told) if one), {})
+        whole: dict[str, Any] = {}
+        for name, one in known.items():
+            if not isinstance(one, torch.dtype):
+                whole[name] = one
+                continue
+            flat = torch.zeros(parameter.numel(), dtype=one)
+            if mine is not None and name in pieces:
+                flat[mine[0]] = pieces[name]
+            comm.allreduce(flat)
+            whole[name] = flat.as_strided(parameter.shape, dense_strides(parameter)).clone()
+        return whole
+
+
+def _check_whole(optimizer: Optimizer) -> None:
+    if optimizer in _IN_PIECES:
+        raise UsageError(
+            "this optimizer's state is in pieces on all ranks: have each of them call "
+            "Trainer.gather_optimizer_state() before state_dict()"
+        )
+
+
+def _is_piece(value: Any, mine: tuple[slice, Tensor] | None) -> bool:
+    return mine is not None and isinstance(value, Tensor) and value.shape == mine[1].shape
 
 
 def _options(group: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """How torch computes in this process: its threads, its allocator, the layout of its images."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from phalanx.comm.base import Communicator
 from phalanx.comm.process import keep_freed_memory, memory_share, threads_per_rank
 from phalanx.errors import UsageError
+from phalanx.spelling import unknown
 
 MemoryFormat = Literal["auto", "channels-last", "preserve"]
 
@@ -66,6 +67,8 @@ def lay_out(model: nn.Module, memory_format: MemoryFormat) -> None:
     On CPUs channels-last was as fast or faster for every such model measured, and the choice
     depends on the model alone: a choice by stopwatch would change the last bits from run to run.
     """
+    if memory_format not in get_args(MemoryFormat):
+        raise unknown("memory format", memory_format, known=get_args(MemoryFormat))
     has_convolution = any(isinstance(module, nn.Conv2d) for module in model.modules())
     if memory_format == "channels-last" or (memory_format == "auto" and has_convolution):
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]

@@ -4,16 +4,21 @@ Targets may also be floating-point numbers of the outputs' shape, for all but cr
 """
 
 from collections.abc import Callable
+from typing import get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from phalanx.errors import UsageError
+from phalanx.spelling import unknown
 from phalanx.strategies.base import Loss, Reduction
 
 
 def make_loss(name: str, reduction: Reduction = "mean") -> Loss:
     """The loss of this name, a mean or a sum over the samples."""
+    if name not in _FUNCTIONS:
+        raise unknown("loss", name, known=_FUNCTIONS)
     function = _FUNCTIONS[name]
 
     def loss(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -22,9 +27,26 @@ def make_loss(name: str, reduction: Reduction = "mean") -> Loss:
     return Loss(loss, reduction)
 
 
+def as_loss(loss: Loss | str | Callable[[Tensor, Tensor], Tensor]) -> Loss:
+    """A loss by name, or one of torch's, such as `nn.CrossEntropyLoss()`."""
+    if isinstance(loss, str):
+        return make_loss(loss)
+    if isinstance(loss, Loss):
+        return loss
+    reduction: Reduction = getattr(loss, "reduction", "mean")
+    if reduction not in get_args(Reduction):
+        raise UsageError(f"a loss is a mean or a sum over the samples, not '{reduction}'")
+    return Loss(loss, reduction)
+
+
 def one_hot(outputs: Tensor, targets: Tensor) -> Tensor:
     """Targets as the outputs of a network that is always right."""
     if targets.is_floating_point():
+        if targets.shape != outputs.shape:  # torch would compare every one with every other
+            raise UsageError(
+                f"targets of the shape {tuple(targets.shape)} do not go with outputs of "
+                f"{tuple(outputs.shape)}: give both the same"
+            )
         return targets
     return F.one_hot(targets, outputs.shape[1]).to(outputs.dtype)
 

@@ -5,6 +5,8 @@ from phalanx.spelling import unknown
 
 #: Metrics that are one number each.
 NUMBERS = ("top-5", "mse", "mae", "hinge")
+#: Metrics that are better the larger they are, and at most 1.
+SHARES = ("accuracy", "top-5")
 #: Metrics that are one number a class, or a table.
 BY_CLASS = ("precision", "recall", "confusion")
 METRICS = (*NUMBERS, *BY_CLASS)
@@ -24,6 +26,9 @@ def parse_goal(text: str) -> tuple[str, float]:
     if name not in known:
         raise unknown("metric to stop at", name, known=known)
     try:
-        return name, float(value)
+        number = float(value)
     except ValueError:
         raise UsageError(f"--stop-at '{text}' is not of the form {name}=0.98") from None
+    if name in SHARES and not 0 < number <= 1:
+        raise UsageError(f"--stop-at '{text}': {name} is a share, from 0 to 1, as in {name}=0.98")
+    return name, number

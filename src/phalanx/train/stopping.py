@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
+from phalanx.train.metric_names import SHARES
 from phalanx.train.metrics import Metrics
 
 if TYPE_CHECKING:
     from phalanx.train.trainer import Epoch
-
-
-#: Metrics that are better the larger they are; errors and losses the smaller.
-_RISING = ("accuracy", "top-5")
 
 
 class Stopping:
@@ -45,7 +42,7 @@ class Stopping:
 
 def _reached(metrics: Metrics, name: str, value: float) -> bool:
     named = {"loss": metrics.loss, "accuracy": metrics.accuracy} | metrics.more
-    return named[name] >= value if name in _RISING else named[name] <= value
+    return named[name] >= value if name in SHARES else named[name] <= value
 
 
 class BestWeights:

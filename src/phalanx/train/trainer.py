@@ -1,6 +1,7 @@
 """The training loop: epochs of global batches through a strategy's worker."""
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from phalanx.comm.base import Communicator
 from phalanx.comm.on_device import on_device
 from phalanx.data.batches import Batch, batch_count, batches
 from phalanx.data.split import Split
-from phalanx.errors import UsageError
+from phalanx.errors import DivergedError, UsageError
 from phalanx.strategies.base import Loss, Strategy, Table, Task
 from phalanx.strategies.registry import (
     SPLIT_MODELS,
@@ -29,7 +30,8 @@ from phalanx.strategies.registry import (
 from phalanx.strategies.sliced import is_elementwise
 from phalanx.train import inference
 from phalanx.train.compute import MemoryFormat, device_of, lay_out
-from phalanx.train.losses import make_loss
+from phalanx.train.losses import as_loss
+from phalanx.train.metric_names import check_metrics
 from phalanx.train.metrics import Meter, Metrics
 from phalanx.train.progress import Progress, Silent
 from phalanx.train.schedules import Schedule
@@ -70,7 +72,7 @@ class Trainer:
         model: nn.Module,
         optimizer: Optimizer,
         *,
-        loss: Loss | str = "cross-entropy",
+        loss: Loss | str | Callable[[Tensor, Tensor], Tensor] = "cross-entropy",
         strategy: Strategy | str | None = None,
         comm: Communicator | None = None,
         seed: int = 0,
@@ -97,9 +99,10 @@ class Trainer:
         self.comm = on_device(world(), self._device) if comm is None else comm
         self.model = model
         lay_out(model, memory_format)
-        self._loss = make_loss(loss) if isinstance(loss, str) else loss
+        self._loss = as_loss(loss)
         self._optimizer = optimizer
         self._metrics = tuple(metrics)
+        check_metrics(self._metrics)
         self._restored = False
         self._seed = seed
         task = Task(
@@ -119,7 +122,10 @@ class Trainer:
             strategy = default_strategy(self.comm.size, central=central)
         made = _strategy(strategy, self.comm.size)
         _check_fit(name_of(made), gpus=gpus, autocast=autocast)
+        if name_of(made) != "single":
+            _check_held(model, optimizer)
         self._worker = made.bind(self.comm, task)
+        self._parameters = _trained(model, optimizer)
 
     @property
     def trains(self) -> bool:
@@ -152,6 +158,11 @@ class Trainer:
         the weights of the epoch with the lowest loss. `on_epoch` is called on every rank with each
         epoch as soon as it is done.
         """
+        if _trained(self.model, self._optimizer) != self._parameters:
+            raise UsageError(
+                "parameters have been frozen, set free, added or taken away since this Trainer was "
+                "made: make a new one (gather_optimizer_state() before has it go on from there)"
+            )
         progress = Silent() if progress is None else progress
         best = BestWeights() if keep_best else None
         steps = batch_count(len(train), batch_size)
@@ -219,6 +230,8 @@ class Trainer:
         """Collective. All that follows an epoch; whether it was the last one."""
         if on_epoch is not None:
             on_epoch(epoch)
+        if not math.isfinite(epoch.train.loss):
+            return self._end_diverged(epoch, best)
         if best is not None:
             self.sync()
             best.offer(epoch, self.model)
@@ -228,6 +241,19 @@ class Trainer:
         if reason is not None and self.comm.rank == 0:
             log.info("stopped after epoch %d: %s", epoch.number, reason)
         return reason is not None
+
+    def _end_diverged(self, epoch: Epoch, best: BestWeights | None) -> bool:
+        """End a training that has gone wrong: with the best weights there were, or an error."""
+        what = f"the loss of epoch {epoch.number} is {epoch.train.loss}"
+        if best is None or best.epoch == 0:
+            raise DivergedError(
+                f"{what}: the training has diverged at a learning rate of "
+                f"{epoch.learning_rate:g}; lower it, clip gradients (--clip-norm), or look for "
+                "values in the data that are no numbers"
+            )
+        if self.comm.rank == 0:
+            log.warning("stopped after epoch %d: %s", epoch.number, what)
+        return True
 
     def _use(self, best: BestWeights) -> None:
         """Collective. Go back to the best weights, which the worker then must not overwrite."""
@@ -264,6 +290,13 @@ class Trainer:
             with phase("exchange"):
                 self._worker.sync()
 
+    def gather_optimizer_state(self) -> None:
+        """Collective. Give every rank's optimizer its whole state, for `state_dict()`.
+
+        Strategies may keep it in pieces, one copy a host; the next step takes them up again.
+        """
+        self._worker.gather_optimizer_state()
+
     def plan(self) -> Sequence[Table]:
         """Collective. What the strategy has to say before the first step."""
         return self._worker.plan()
@@ -271,6 +304,22 @@ class Trainer:
     def report(self) -> Sequence[Table]:
         """Collective. What the strategy has to say after the last step."""
         return self._worker.report()
+
+
+def _trained(model: nn.Module, optimizer: Optimizer) -> tuple[list[str], list[list[int]]]:
+    """Which parameters get gradients, and which the optimizer steps, group by group."""
+    free = [name for name, one in model.named_parameters() if one.requires_grad]
+    return free, [[id(one) for one in group["params"]] for group in optimizer.param_groups]
+
+
+def _check_held(model: nn.Module, optimizer: Optimizer) -> None:
+    """Refuse what no strategy would exchange, and so would be another on every rank."""
+    known = set(model.parameters())
+    if any(one not in known for group in optimizer.param_groups for one in group["params"]):
+        raise UsageError(
+            "the optimizer holds a parameter that is not the model's: make it an attribute of the "
+            "model (of an nn.Module around it), so that the ranks share it"
+        )
 
 
 def _check_fit(name: str, *, gpus: bool, autocast: torch.dtype | None) -> None:
