@@ -74,3 +74,32 @@ def test_columns_that_are_dropped_may_hold_anything(tmp_path: Path, cell: str) -
     options = {"drop": "id", "test_split": 0}
     check("csv", file, options=options)
     assert load("csv", data_dir=file, options=options).train.inputs[20].tolist() == [20]
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1,5", "2,3", "10,25"],
+        ["1,5", "2", "-2,5", "?"],
+        ["1,234", "12,345.5", "950"],
+        ["1.234,5", "2.345,75", "950,5"],
+        ["1 234", "12 345", "950"],
+        [*["1,5"] * 19, "none at all"],
+    ],
+)
+@pytest.mark.parametrize("column", ["size", "kind"])
+def test_numbers_with_a_decimal_comma_are_refused(
+    tmp_path: Path, cells: list[str], column: str
+) -> None:
+    text = "".join(f"{cell};{'ab'[row % 2]}\n" for row, cell in enumerate(cells))
+    file = write(tmp_path, "size;kind\n" + text if column == "size" else "kind;other\n" + text)
+    cause = (
+        f"some.csv: line 2, column '{column}': '{cells[0]}', as nearly all .* has a decimal comma"
+    )
+    with pytest.raises(DataError, match=rf"{cause} .*: write such numbers as 1.5 and 1234"):
+        check("csv", file, options={"target": "kind"})
+
+
+def test_lists_of_numbers_can_be_categories(tmp_path: Path) -> None:
+    file = write(tmp_path, "chosen;kind\n1;a\n1,2;b\n2;a\n1;b\n2;b\n1;a\n1,2,3;b\n")
+    assert load("csv", data_dir=file, options={"test_split": 0}).input_shape == (4,)

@@ -1,10 +1,18 @@
 import hashlib
 from collections import Counter
+from pathlib import Path
 
+import numpy as np
+import pytest
 import torch
 
+from phalanx.comm.single import SingleCommunicator
 from phalanx.data import load
+from phalanx.data.prepare import prepare
 from phalanx.data.registry import EMBEDDED_FOLDER
+from phalanx.train.input_values import input_values
+from phalanx.train.own_samples import read_samples
+from phalanx.train.settings import Settings
 
 
 def test_iris_is_the_uci_file() -> None:
@@ -25,10 +33,39 @@ def test_iris_is_split_evenly_over_species() -> None:
 
 
 def test_iris_is_standardised_by_its_training_part() -> None:
-    inputs = load("iris").train.inputs
+    train = load("iris").train
+    inputs = train.take(torch.arange(len(train))).inputs
     assert inputs.dtype == torch.float32
     torch.testing.assert_close(inputs.mean(dim=0), torch.zeros(4), rtol=0, atol=1e-6)
     torch.testing.assert_close(inputs.std(dim=0, correction=0), torch.ones(4))
+
+
+def test_iris_is_stored_in_centimetres(tmp_path: Path) -> None:
+    iris = load("iris")
+    assert iris.train.inputs[0].tolist() == [5.1, 3.5, 1.4, 0.2]
+    assert iris.test.inputs[0].tolist() == [5.0, 3.6, 1.4, 0.2]
+    values = input_values(iris.test)
+    assert values["mean"] == pytest.approx(iris.train.inputs.mean(0).tolist())
+    assert len(values["deviation"]) == 4
+    np.savetxt(tmp_path / "new.csv", iris.test.inputs.numpy(), delimiter=",")
+    np.savez(tmp_path / "new.npz", x=iris.test.inputs.numpy())
+    every = torch.arange(len(iris.test))
+    for name in ("new.csv", "new.npz"):
+        new = read_samples(tmp_path / name, like=iris.test, settings=Settings(dataset="iris"))
+        assert torch.equal(new.split.take(every).inputs, iris.test.take(every).inputs), name
+
+
+def test_iris_that_is_normalised_again_tells_what_is_done_to_centimetres() -> None:
+    iris = load("iris")
+    again = prepare(iris, {"normalise": True}, comm=SingleCommunicator())
+    every = torch.arange(len(iris.test))
+    taken = again.test.take(every, dtype=torch.float64).inputs
+    torch.testing.assert_close(taken, iris.test.take(every, dtype=torch.float64).inputs)
+    values = input_values(again.test)
+    mean, deviation = (
+        torch.tensor(values[name], dtype=torch.float64) for name in ("mean", "deviation")
+    )
+    torch.testing.assert_close(taken, (again.test.inputs - mean) / deviation)
 
 
 def test_digits_are_complete() -> None:

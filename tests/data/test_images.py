@@ -1,6 +1,7 @@
 import struct
 import zlib
 from pathlib import Path
+from shutil import rmtree
 
 import numpy as np
 import pytest
@@ -9,11 +10,13 @@ import torch
 from phalanx.comm.base import Communicator
 from phalanx.comm.single import SingleCommunicator
 from phalanx.data import check, load
+from phalanx.data.arrays import Array
 from phalanx.data.batches import batches
 from phalanx.data.prepare import prepare
 from phalanx.errors import DataError, UsageError
 
 Image = pytest.importorskip("PIL.Image")
+decode = pytest.importorskip("phalanx.data.image_files").decode
 
 COLOURS = {"red": (255, 0, 0), "green": (0, 255, 0), "blue": (0, 0, 255)}
 
@@ -45,7 +48,10 @@ def huge_png() -> bytes:
 
 @pytest.mark.parametrize(
     ("training", "test"),
-    [("train", "test"), ("train", "val"), ("seg_train/seg_train", "seg_test/seg_test")],
+    [
+        *(("train", "test"), ("train", "val"), ("seg_train/seg_train", "seg_test/seg_test")),
+        *(("Training", "Test"), ("TRAIN", "Testing"), ("training/training", "Valid")),
+    ],
 )
 def test_a_folder_a_class(tmp_path: Path, training: str, test: str) -> None:
     tree(tmp_path / training)
@@ -60,6 +66,30 @@ def test_a_folder_a_class(tmp_path: Path, training: str, test: str) -> None:
     assert samples.targets.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2]
     assert torch.equal(means.argmax(1), 2 - samples.targets)
     assert means.max().item() == 1.0
+
+
+def test_validation_images_test_where_there_are_no_others(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    tree(tmp_path / "train")
+    tree(tmp_path / "Valid", count=1)
+    assert len(load("images", data_dir=tmp_path).test) == 3
+    assert f"no test images in {tmp_path}: Valid/ is taken to test with" in caplog.text
+    caplog.clear()
+    paint(tmp_path / "test" / "red" / "0.png", COLOURS["red"])
+    dataset = load("images", data_dir=tmp_path)
+    assert not caplog.text
+    assert dataset.test.targets.tolist() == [dataset.classes.index("red")]
+
+
+@pytest.mark.parametrize("name", ["train", "Test", "val"])
+def test_a_class_may_be_called_as_a_part_is(tmp_path: Path, name: str) -> None:
+    tree(tmp_path)
+    paint(tmp_path / name / "0.png", (9, 9, 9))
+    dataset = load("images", data_dir=tmp_path, options={"test_split": 0})
+    assert dataset.classes == tuple(sorted((*COLOURS, name)))
+    assert len(dataset.train) == 10
 
 
 def test_one_tree_is_parted(tmp_path: Path) -> None:
@@ -111,6 +141,44 @@ def test_any_kind_of_image_comes_in_colour(tmp_path: Path) -> None:
     grey = (dataset.train.targets == dataset.classes.index("grey")).nonzero().flatten()
     means = dataset.train.take(grey).inputs.mean((1, 2, 3)) * 255
     assert [round(mean) for mean in means.tolist()] == [51, 51, 51, 255, 51]
+
+
+def decoded(path: Path, *, width: int) -> list[int]:
+    """The one row of an image, which is grey."""
+    image = decode(str(path), (1, width))
+    assert (image == image[0]).all()
+    row: list[int] = image[0, 0].tolist()
+    return row
+
+
+def test_more_than_eight_bits_a_pixel_are_scaled(tmp_path: Path) -> None:
+    (tmp_path / "sixteen.pgm").write_bytes(
+        b"P5 4 1 65535\n" + np.array([0, 51 << 8, 128 << 8, 65535], ">u2").tobytes()
+    )
+    assert decoded(tmp_path / "sixteen.pgm", width=4) == [0, 51, 128, 255]
+    (tmp_path / "twelve.pgm").write_bytes(
+        b"P5 3 1 4095\n" + np.array([0, 2048, 4095], ">u2").tobytes()
+    )
+    assert decoded(tmp_path / "twelve.pgm", width=3) == [0, 128, 255]
+    Image.fromarray(np.array([[0, 0.2, 1]], np.float32)).save(tmp_path / "fractions.tif")
+    assert decoded(tmp_path / "fractions.tif", width=3) == [0, 51, 255]
+
+
+@pytest.mark.parametrize(
+    ("pixels", "cause"),
+    [
+        (np.array([[0, 300]], np.int32), "whole numbers of 32 bits, whose white is not known"),
+        (np.array([[0, 128]], np.float32), "values from 0.0 to 128.0, .* are from 0 to 1: scale"),
+        (np.array([[-0.5, 1]], np.float32), "values from -0.5 to 1.0, where fractions are from 0"),
+        (np.array([[np.nan, 1]], np.float32), "values from nan to nan, where fractions are"),
+    ],
+)
+def test_pixels_whose_range_is_not_known_are_refused(
+    tmp_path: Path, pixels: Array, cause: str
+) -> None:
+    Image.fromarray(pixels).save(tmp_path / "some.tif")
+    with pytest.raises(DataError, match=f"some.tif: {cause}"):
+        decode(str(tmp_path / "some.tif"), (4, 4))
 
 
 @pytest.mark.parametrize(
@@ -203,11 +271,15 @@ def test_test_classes_must_be_known(tmp_path: Path) -> None:
     paint(tmp_path / "test" / "purple" / "0.png", (200, 0, 200))
     with pytest.raises(DataError, match="purple is no class of the training images"):
         check("images", tmp_path)
+    rmtree(tmp_path / "test")
+    paint(tmp_path / "test" / "0.png", (200, 0, 200))
+    with pytest.raises(DataError, match="test has no images in a folder of their class"):
+        check("images", tmp_path)
 
 
 def test_a_test_part_alone_is_refused(tmp_path: Path) -> None:
     tree(tmp_path / "test")
-    with pytest.raises(DataError, match="has test/, but none of train, training, seg_train"):
+    with pytest.raises(DataError, match="has test/, but none of train, training, seg_train with"):
         check("images", tmp_path)
 
 

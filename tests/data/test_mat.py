@@ -51,6 +51,14 @@ def test_other_numbers_of_classes_keep_their_labels(tmp_path: Path) -> None:
     assert load("mat", data_dir=file).classes == ("1", "2", "3")
 
 
+def test_bytes_are_pixels(tmp_path: Path) -> None:
+    pixels = np.array([[0, 51], [102, 255]], dtype=np.uint8)
+    file = write(tmp_path / "some.mat", X=pixels, y=np.array([1, 2]))
+    train = load("mat", data_dir=file, options={"test_split": 0}).train
+    taken = train.take(torch.arange(2)).inputs
+    torch.testing.assert_close(taken, torch.tensor([[0, 0.2], [0.4, 1]]))
+
+
 @pytest.mark.parametrize(
     ("arrays", "cause"),
     [

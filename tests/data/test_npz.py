@@ -1,3 +1,4 @@
+import re
 import resource
 from pathlib import Path
 from typing import Any
@@ -120,6 +121,71 @@ def test_a_number_that_is_none_is_found_in_memory(tmp_path: Path) -> None:
     np.savez(tmp_path / "some.npz", X=inputs, y=LABELS)
     with pytest.raises(DataError, match=r"some.npz: X: value inf at \[3, 1, 0\]"):
         load("npz", data_dir=tmp_path)
+
+
+@pytest.mark.parametrize("dtype", ["<f4", ">f8", "<f2"])
+def test_a_number_that_is_none_is_found_in_a_file_when_it_is_read(
+    tmp_path: Path, dtype: str
+) -> None:
+    inputs = IMAGES.astype(dtype)
+    inputs[3, 1, 0] = np.nan
+    folder_of(tmp_path, {"X": inputs, "y": LABELS})
+    train = load("npz", data_dir=tmp_path, options={"test_split": 0}).train
+    assert len(train.take(torch.tensor([0, 5])).inputs) == 2
+    with pytest.raises(DataError, match=r"X.npy: value nan in sample 3; only finite numbers"):
+        train.take(torch.tensor([5, 3, 0]))
+
+
+@pytest.mark.parametrize("as_folder", [False, True])
+@pytest.mark.parametrize("dtype", ["u1", "f4"])
+@pytest.mark.parametrize("channels", [1, 3, 4])
+def test_channels_that_are_last_come_first(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, as_folder: bool, dtype: str, channels: int
+) -> None:
+    caplog.set_level("INFO")
+    images = np.arange(6 * 5 * 7 * channels).reshape(6, 5, 7, channels).astype(dtype)
+    arrays = {"x": images, "y": LABELS}
+    path = folder_of(tmp_path, arrays) if as_folder else archive_of(tmp_path, arrays)
+    train = load("npz", data_dir=path, options={"test_split": 0}).train
+    assert (train.source is not None) == as_folder
+    assert train.input_shape == train.stored_shape == (channels, 5, 7)
+    stored = train.fetch(torch.tensor([4, 1]))
+    assert stored.is_contiguous()
+    assert np.array_equal(stored.numpy(), images[[4, 1]].transpose(0, 3, 1, 2))
+    (record,) = caplog.records
+    shapes = rf"shape \(5, 7, {channels}\), taken as \({channels}, 5, 7\): channels first"
+    assert re.search(f"{path} are images of {shapes}", record.getMessage())
+
+
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_grey_images_get_a_channel(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, as_folder: bool
+) -> None:
+    """As in the mnist.npz of Keras."""
+    caplog.set_level("INFO")
+    images = np.arange(6 * 5 * 7, dtype=np.uint8).reshape(6, 5, 7)
+    arrays = {"x_train": images, "y_train": LABELS, "x_test": images[:2], "y_test": LABELS[:2]}
+    path = folder_of(tmp_path, arrays) if as_folder else archive_of(tmp_path, arrays)
+    dataset = load("npz", data_dir=path)
+    assert dataset.input_shape == dataset.test.input_shape == (1, 5, 7)
+    assert np.array_equal(dataset.train.fetch(torch.tensor([4])).numpy(), images[4:5, None])
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        *(((6, 3, 8, 8), "u1"), ((6, 1, 28, 3), "u1"), ((6, 5, 4, 3), "u1"), ((6, 8, 8, 2), "u1")),
+        *(((6, 8, 8), "f4"), ((6, 3, 8), "u1"), ((6, 8), "u1"), ((6, 8, 8, 8, 3), "u1")),
+    ],
+)
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_other_shapes_stay(
+    tmp_path: Path, shape: tuple[int, ...], dtype: str, as_folder: bool
+) -> None:
+    arrays = {"x": np.zeros(shape, dtype), "y": LABELS}
+    path = folder_of(tmp_path, arrays) if as_folder else archive_of(tmp_path, arrays)
+    assert load("npz", data_dir=path).input_shape == shape[1:]
 
 
 def test_objects_are_not_unpickled(tmp_path: Path) -> None:

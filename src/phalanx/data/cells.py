@@ -1,6 +1,7 @@
 """What a cell of a table holds: a number, nothing, or a word. Without torch."""
 
 import math
+import re
 
 # What people write, then programs, then spreadsheets.
 _MISSING = frozenset(
@@ -13,6 +14,13 @@ _MISSING = frozenset(
 # Classes may be + and -: only where numbers are expected do these stand for a missing one.
 _BLANKS = frozenset(("-", "--", "–", "—", ".", ".."))
 
+# Decimals after a comma, and thousands set apart: 1,5 or 1.234,5 or 1,234.5 or 1 234 or 1'234.
+_SEPARATED = re.compile(
+    r"""[+-]? ( \d+,\d+ | \d{1,3} ( (,\d{3})+ | ([ '’\u00a0\u202f]\d{3})+ ) ([.,]\d+)?
+    | \d{1,3} (\.\d{3})+ ,\d+ )""",
+    re.VERBOSE,
+)
+
 
 def parse_number(text: str) -> float | None:
     """The number that a cell holds, if it holds one that is finite."""
@@ -21,6 +29,11 @@ def parse_number(text: str) -> float | None:
     except ValueError:
         return None
     return number if math.isfinite(number) else None
+
+
+def has_separators(text: str) -> bool:
+    """Whether a cell seems to hold a number with a decimal comma, or with thousands set apart."""
+    return _SEPARATED.fullmatch(text) is not None
 
 
 def is_missing(text: str, *, beside_numbers: bool = False) -> bool:

@@ -1,19 +1,19 @@
 """A table of a user's own: numbers as they are, categories one-hot, one column the class.
 
-A column of categories becomes a column for each of them, in their order, of which one is 1. Numbers
-are not scaled: `--normalise` does that.
+Numbers are not scaled: `--normalise` does that.
 """
 
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from phalanx.data.csv_columns import assign, find, numbered
-from phalanx.data.encode import encode_categories, encode_numbers
+from phalanx.data.csv_columns import assign
+from phalanx.data.csv_tables import find
+from phalanx.data.encode import encode_columns
 from phalanx.data.options import TEST_SPLIT
 from phalanx.data.split import Dataset, Split, part_test
-from phalanx.data.table import Column, read_table
+from phalanx.data.table import Column, Table, read_table
+from phalanx.data.table_form import TableForm, places
 
 
 def load(
@@ -21,22 +21,35 @@ def load(
     *,
     target: str | None = None,
     drop: str | None = None,
-    test_split: float = TEST_SPLIT,
+    test_split: float | None = None,
     seed: int = 0,
+    form: TableForm | None = None,
 ) -> Dataset:
-    """The rows of a table, a share of them held out to test with.
+    """The rows of a table, a share of them held out to test with unless a table has test rows.
 
-    `target` is the name or the number of the column with the classes, the last by default.
+    `target` is the name or the number of the column with the classes, the last by default. Where a
+    `form` is known, from an earlier training, that is what tables are read by instead.
     """
-    roles = assign(read_table(find(path)), target=target, drop=drop)
-    inputs = torch.cat([_encoded(column) for column in roles.inputs], dim=1)
-    samples = Split(inputs, torch.tensor(roles.targets))
-    train, test = part_test(samples, test_split, seed=seed)
-    return Dataset("csv", train, test, roles.classes)
+    tables = find(path, split_is_given=test_split is not None)
+    if form is not None:  # and so nothing is trained: test rows will do
+        train = test = _of_form(tables.test or tables.train, form)
+    else:
+        table = read_table(tables.train)
+        form = assign(table, target=target, drop=drop)
+        columns = [table.columns[column.place] for column in form.inputs]
+        train = _split(table, columns, table.columns[form.target.place], form)
+        test = train if tables.test is None else _of_form(tables.test, form)
+    if tables.test is None:
+        share = TEST_SPLIT if test_split is None else test_split
+        train, test = part_test(train, share, seed=seed)
+    return Dataset("csv", train, test, form.classes, table=form)
 
 
-def _encoded(column: Column) -> Tensor:
-    if column.numbers is not None:
-        return encode_numbers(column.numbers)
-    values, chosen = numbered(column)
-    return encode_categories(chosen, count=len(values))
+def _of_form(path: Path, form: TableForm) -> Split:
+    table = form.read(path)
+    return _split(table, form.input_columns(table), form.target_column(table), form)
+
+
+def _split(table: Table, columns: list[Column], target: Column, form: TableForm) -> Split:
+    inputs = encode_columns(table, columns, like=form.inputs)
+    return Split(inputs, torch.tensor(places(table, target, known=form.classes, kind="class")))

@@ -102,7 +102,8 @@ ENTRIES = (
         "unless --target names another",
         input_shape=("columns",),
         classes="any",
-        wanted="one *.csv, *.tsv or *.data, plain or .gz; or --data-dir FILE",
+        wanted="one *.csv, *.tsv or *.data, plain or .gz, or train.csv and test.csv; "
+        "or --data-dir FILE",
         check="phalanx.data.csv_columns:check",
         options=("target", "drop", "test_split", "seed"),
     ),

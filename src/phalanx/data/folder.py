@@ -9,17 +9,30 @@ from phalanx.errors import DataError
 VARIABLE = "PHALANX_DATA"
 
 
-def dataset_folder(name: str, data_dir: Path | None, *, wanted: str) -> Path:
-    """`data_dir` if given, else the folder `name` in $PHALANX_DATA; it need not exist."""
-    if data_dir is not None:
-        return data_dir
+def data_path(name: str, data_dir: Path | None) -> Path | None:
+    """`data_dir` if given, else the folder `name` in $PHALANX_DATA, if that is set."""
     root = os.environ.get(VARIABLE)
-    if not root:
+    return data_dir if data_dir is not None or not root else Path(root) / name
+
+
+def dataset_folder(name: str, data_dir: Path | None, *, wanted: str) -> Path:
+    """The path of a data set, which need not exist; a DataError if none is given."""
+    path = data_path(name, data_dir)
+    if path is None:
         raise DataError(
             f"{name}: no folder given that holds {wanted}: "
             f"give --data-dir DIR, or set {VARIABLE} to the folder that has {name}/ in it"
         )
-    return Path(root) / name
+    return path
+
+
+def is_same_data(one: Path, other: Path) -> bool:
+    """Whether two paths name the same data: one path, or a folder and the one such file in it."""
+    one, other = one.resolve(), other.resolve()
+    folder, file = (one, other) if one.is_dir() else (other, one)
+    if one == other or not (folder.is_dir() and file.is_file()):
+        return one == other
+    return [path for path in folder.iterdir() if path.suffix == file.suffix] == [file]
 
 
 def check_folder(name: str, folder: Path, *, wanted: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from phalanx.data.cells import is_infinite, is_missing, parse_number
+from phalanx.data.cells import has_separators, is_infinite, is_missing, parse_number
 
 Cells = Sequence[str]
 
@@ -18,6 +18,8 @@ def has_header(columns: Sequence[Cells]) -> bool:
     """
     if any(_names_numbers(cells) for cells in columns):
         return True
+    if any(has_separators(cells[0]) for cells in columns):
+        return False
     numbers = [cells[0] for cells in columns if parse_number(cells[0]) is not None]
     words = [cells for cells in columns if parse_number(cells[0]) is None]
     if numbers and not (words and len(words[0]) > 1 and _counts_columns(numbers)):

@@ -81,11 +81,11 @@ def decode(path: str, size: tuple[int, int]) -> Array:
         with Image.open(path) as image:
             pixels = image.width * image.height
             if pixels > MOST_PIXELS:
-                raise DataError(f"{path}: {image.width}×{image.height} pixels; {_LIMIT}")
+                raise DataError(f"{image.width}×{image.height} pixels; {_LIMIT}")
             image.draft("RGB", (width, height))  # a large JPEG is made smaller while it is decoded
             resized = _in_colour(image).resize((width, height), Image.Resampling.BILINEAR)
-    except DataError:
-        raise
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from None
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise DataError(f"{path}: {_LIMIT}: {error}") from error
     except Exception as error:  # a damaged file can fail in any way
@@ -94,13 +94,36 @@ def decode(path: str, size: tuple[int, int]) -> Array:
 
 
 def _in_colour(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I;16"):  # which Pillow would cut off at 255
-        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    if image.mode[0] in "IF":
+        image = Image.fromarray(_grey_bytes(image))
     if "transparency" in image.info:
         image = image.convert("RGBA")
     return image.convert("RGB")
 
 
+def _grey_bytes(image: Image.Image) -> Array:
+    """Large or fractional numbers as bytes; Pillow would cut them off at 255."""
+    values = np.asarray(image)
+    if image.mode == "F":
+        _check_range(values, most=1, kind="fractions")
+        return (values * 255 + 0.5).astype(np.uint8)
+    if image.mode == "I" and image.format not in _SIXTEEN_BITS:
+        raise DataError("whole numbers of 32 bits, whose white is not known: save it in 8 or 16")
+    _check_range(values, most=65535, kind="16 bits")
+    return (values >> 8).astype(np.uint8)
+
+
+def _check_range(values: Array, *, most: int, kind: str) -> None:
+    least, largest = values.min(), values.max()
+    if not (least >= 0 and largest <= most):  # which is so of a NaN, too
+        raise DataError(
+            f"values from {least} to {largest}, where {kind} are from 0 to {most}: scale them, or "
+            "save it in 8 bits"
+        )
+
+
+# The files that have no more where Pillow gives 32 bits.
+_SIXTEEN_BITS = ("PPM", "PNG")
 _LIMIT = f"at most {MOST_PIXELS:,} are decoded"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 
 from phalanx.data.split import Dataset, Split
+from phalanx.data.transforms import Normalise
 
 SPECIES = ("setosa", "versicolor", "virginica")
 MEASURES = ("sepal_length", "sepal_width", "petal_length", "petal_width")
@@ -15,7 +16,10 @@ _TEST_EVERY = 5
 
 
 def load(folder: Path) -> Dataset:
-    """120 flowers to train on, 30 to test; inputs standardised by the training part."""
+    """120 flowers to train on, 30 to test: centimetres, standardised by the training part.
+
+    They are stored as they were measured, so that a trained model takes flowers as people do.
+    """
     with (folder / "iris.csv").open(encoding="ascii", newline="") as file:
         rows = list(csv.DictReader(file))
     inputs = torch.tensor(
@@ -24,7 +28,8 @@ def load(folder: Path) -> Dataset:
     targets = torch.tensor([SPECIES.index(row["species"]) for row in rows])
     testing = torch.arange(len(rows)) % _TEST_EVERY == _TEST_EVERY - 1
     deviation, mean = torch.std_mean(inputs[~testing], dim=0, correction=0)
-    standardised = ((inputs - mean) / deviation).float()
-    train = Split(standardised[~testing], targets[~testing])
-    test = Split(standardised[testing], targets[testing])
+    standardise = Normalise(mean, deviation, precision=torch.float64)
+    train, test = (
+        Split(inputs[part], targets[part], transforms=[standardise]) for part in (~testing, testing)
+    )
     return Dataset("iris", train, test, SPECIES)

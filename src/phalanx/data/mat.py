@@ -4,7 +4,8 @@ Label y is class y − 1, so that label 10 is the last of ten classes. With labe
 taken to be digits, of which label 10 is the 0, as MATLAB has no index 0.
 
 Values stay in the order of the file: for rows of 400, which are digits of 20×20 pixels, that is
-column by column, the order that published weights for 400 inputs are in.
+column by column, the order that published weights for 400 inputs are in. Bytes are taken to be
+pixels and scaled to 0..1.
 """
 
 from pathlib import Path
@@ -19,6 +20,7 @@ from phalanx.data.arrays import (
     check_counts,
     check_finite,
     check_numbers,
+    scale_of,
 )
 from phalanx.data.mat_file import find
 from phalanx.data.options import TEST_SPLIT
@@ -40,7 +42,8 @@ def load(path: Path, *, test_split: float = TEST_SPLIT, seed: int = 0) -> Datase
     check_finite(inputs, where=f"{file}: X")
     labels = as_labels(targets, where=f"{file}: y", first=1)
     check_counts(len(inputs), len(labels), files=(f"{file}: X", "y"))
-    train, test = part_test(Split(as_tensor(inputs), labels), test_split, seed=seed)
+    samples = Split(as_tensor(inputs), labels, scale_of(inputs.dtype))
+    train, test = part_test(samples, test_split, seed=seed)
     return Dataset("mat", train, test, _class_names(int(labels.max()) + 1))
 
 

@@ -1,9 +1,11 @@
 """A user's own numpy arrays: in one .npz file, or as .npy files that may be larger than memory.
 
-Inputs are [n, *shape] of any numbers; bytes are taken to be pixels and scaled to 0..1. Targets are
-[n] whole numbers from 0. Without a test part some samples are held out to test with.
+Inputs are [n, *shape] of any numbers; bytes are taken to be pixels and scaled to 0..1. Images with
+the channels last, or grey ones without a channel, get the channels first. Targets are [n] whole
+numbers from 0. Without a test part some samples are held out to test with.
 """
 
+import logging
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -21,6 +23,7 @@ from phalanx.data.arrays import (
     check_numbers,
     scale_of,
 )
+from phalanx.data.channels import with_channels_first
 from phalanx.data.npy import read_header
 from phalanx.data.npz_files import Found, find
 from phalanx.data.options import TEST_SPLIT
@@ -28,16 +31,24 @@ from phalanx.data.rows import RowFile, Rows
 from phalanx.data.split import Dataset, Split, part_test
 from phalanx.errors import DataError
 
+_log = logging.getLogger(__name__)
+
 
 def load(path: Path, *, test_split: float = TEST_SPLIT, seed: int = 0) -> Dataset:
     """The arrays at `path`; those of .npy files stay on disk, those of a .npz are read whole."""
     found = find(path)
     read = _from_folder if found.is_folder else _from_archive
-    train = read(found, found.names.train)
+    stored = read(found, found.names.train)
+    train = _channels_first(stored)
+    if train is not stored:
+        _log.info(
+            "npz: samples of %s are images of shape %s, taken as %s: channels first",
+            *(found.path, stored.stored_shape, train.stored_shape),
+        )
     if found.names.test is None:
         train, test = part_test(train, test_split, seed=seed)
     else:
-        test = read(found, found.names.test)
+        test = _channels_first(read(found, found.names.test))
         _check_alike(train, test, found)
     classes = int(max(train.targets.max(), test.targets.max())) + 1
     return Dataset("npz", train, test, tuple(map(str, range(classes))))
@@ -84,6 +95,12 @@ def _labels(path: Path) -> Tensor:
         return as_labels(load_array(path, allow_pickle=False), where=str(path))
     except (OSError, ValueError, EOFError) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
+
+
+def _channels_first(split: Split) -> Split:
+    stored = split.inputs if split.source is None else split.source
+    inputs = with_channels_first(stored)
+    return split if inputs is stored else split.of(inputs, split.targets)
 
 
 def _check_alike(train: Split, test: Split, found: Found) -> None:

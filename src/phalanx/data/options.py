@@ -79,4 +79,9 @@ def transformed_shape(
                 f"{shape[1]}×{shape[2]}: use --resize"
             )
         shape = (shape[0], *pooled)
+    if options.get("crop", 0) > min(shape[1:], default=0):
+        raise UsageError(
+            f"--crop {options['crop']} moves images by more than the {min(shape[1:])} pixels that "
+            f"those of {name} have"
+        )
     return shape

@@ -15,6 +15,7 @@ from phalanx.spelling import unknown
 
 if TYPE_CHECKING:
     from phalanx.data.split import Dataset
+    from phalanx.data.table_form import TableForm
 
 EMBEDDED_FOLDER = Path(__file__).parent / "embedded"
 
@@ -32,9 +33,16 @@ def describe() -> tuple[Entry, ...]:
 
 
 def check(
-    name: str, data_dir: Path | None = None, *, options: Mapping[str, Any] | None = None
+    name: str,
+    data_dir: Path | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
+    form: TableForm | None = None,
 ) -> None:
-    """Raise for whatever cannot work and shows without torch: names, options, files, sizes."""
+    """Raise for whatever cannot work and shows without torch: names, options, files, sizes.
+
+    A table may have to be of the `form` that a model was trained with.
+    """
     options = {} if options is None else options
     entry = _entry(name)
     check_options(name, options, accepted=entry.options)
@@ -45,21 +53,28 @@ def check(
     if entry.check is not None:
         module, _, function = entry.check.partition(":")
         verify: Callable[..., None] = getattr(importlib.import_module(module), function)
-        verify(path, options)
+        verify(path, options, **({} if form is None else {"form": form}))
 
 
 def load(
-    name: str, *, data_dir: Path | None = None, options: Mapping[str, Any] | None = None
+    name: str,
+    *,
+    data_dir: Path | None = None,
+    options: Mapping[str, Any] | None = None,
+    form: TableForm | None = None,
 ) -> Dataset:
     """Read a data set: from `data_dir` if given, else from its folder in $PHALANX_DATA.
 
-    `options` are those of the data set; the steps on samples are up to `phalanx.data.prepare`.
+    `options` are those of the data set; the steps on samples are up to `phalanx.data.prepare`. A
+    table is read by its `form`, if that is known.
     """
     options = {} if options is None else options
     entry = _entry(name)
     check_options(name, options, accepted=entry.options)
     path = _locate(entry, data_dir)
     given = {option: options[option] for option in entry.options if option in options}
+    if form is not None:
+        given["form"] = form
     dataset: Dataset = importlib.import_module(entry.module).load(path, **given)
     return dataset
 

@@ -15,7 +15,7 @@ from typing import Any, final
 import numpy as np
 from torch import Tensor
 
-from phalanx.data.arrays import as_tensor
+from phalanx.data.arrays import Array, as_tensor
 from phalanx.data.source import Source
 from phalanx.errors import DataError
 
@@ -60,7 +60,23 @@ class Rows(Source):
             run = self._run(wanted, at)
             self._read(wanted[at], into[at * self._bytes : (at + run) * self._bytes])
             at += run
+        self._check_finite(taken, wanted)
         return as_tensor(taken)
+
+    def _check_finite(self, taken: Array, wanted: list[int]) -> None:
+        """Raise for a value that is no number: looking now saves reading all of a file before."""
+        if self._dtype.kind != "f" or np.isfinite(taken).all():
+            return
+        at = int(np.argwhere(~np.isfinite(taken))[0][0])
+        value = taken[at][~np.isfinite(taken[at])].flat[0]
+        number, row = self._place(wanted[at])
+        path = self._files[number].path
+        raise DataError(f"{path}: value {value} in sample {row}; only finite numbers will do")
+
+    def _place(self, index: int) -> tuple[int, int]:
+        """The number of the file that a sample is in, and its row there."""
+        number = bisect_right(self._ends, index)
+        return number, index - (self._ends[number] - self._files[number].count)
 
     def _run(self, wanted: list[int], at: int) -> int:
         """How many of the indices from here on lie side by side in one file."""
@@ -77,9 +93,8 @@ class Rows(Source):
         return run
 
     def _read(self, index: int, into: memoryview) -> None:
-        number = bisect_right(self._ends, index)
+        number, row = self._place(index)
         file = self._files[number]
-        row = index - (self._ends[number] - file.count)
         place = file.start + row * file.stride
         done = 0
         while done < len(into):

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from phalanx.data.seeding import generator
 from phalanx.data.source import Picked, Source
+from phalanx.data.table_form import TableForm
 from phalanx.data.transforms import Draw, Transform
 from phalanx.errors import UsageError
 
@@ -50,6 +51,11 @@ class Split:
         *,
         transforms: Sequence[Transform] = (),
     ) -> None:
+        if not isinstance(inputs, Source):
+            inputs = torch.as_tensor(inputs)  # of NumPy, too
+        targets = torch.as_tensor(targets)
+        if not targets.is_floating_point():
+            targets = targets.to(torch.int64)  # as losses want the numbers of classes
         _check_lengths(inputs, targets)
         self.targets = targets
         self.scale = scale
@@ -145,12 +151,16 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A data set: `classes` names what the targets count, from 0."""
+    """A data set: `classes` names what the targets count, from 0.
+
+    One that was read from a table knows what its columns are.
+    """
 
     name: str
     train: Split
     test: Split
     classes: tuple[str, ...]
+    table: TableForm | None = None
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -170,6 +180,11 @@ def hold_out(split: Split, fraction: float, *, seed: int) -> tuple[Split, Split 
     return _part(split, fraction, seed=seed, purpose=_HOLD_OUT, use="validate with")
 
 
+def held_out_count(split: Split, fraction: float) -> int:
+    """How many samples of a split this fraction of it is."""
+    return round(len(split) * fraction)
+
+
 def part_test(split: Split, fraction: float, *, seed: int) -> tuple[Split, Split]:
     """Part samples that have no test part in training and test samples, by the seed alone.
 
@@ -183,7 +198,7 @@ def part_test(split: Split, fraction: float, *, seed: int) -> tuple[Split, Split
 def _part(
     split: Split, fraction: float, *, seed: int, purpose: tuple[int, ...], use: str
 ) -> tuple[Split, Split]:
-    count = round(len(split) * fraction)
+    count = held_out_count(split, fraction)
     if not 0 < count < len(split):
         part = f"no sample to {use}" if count == 0 else "no sample to train on"
         raise UsageError(f"holding out {fraction} of {len(split)} samples leaves {part}")

@@ -7,14 +7,18 @@ checks it first, by `check_cells`. Without torch.
 import csv
 import gzip
 import zlib
+from collections import Counter
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from phalanx.data.cells import parse_number
+from phalanx.data.delimiter import cells_of, find_delimiter
 from phalanx.data.header import has_header
 from phalanx.errors import DataError, UsageError
 
-_DELIMITERS = (",", ";", "\t")
+#: So many lines tell the delimiter.
+_SAMPLE_LINES = 100
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,7 @@ def read_table(path: Path, *, header: bool | None = None) -> Table:
         header = has_header(columns)
     if header:
         names = [cells.pop(0) for cells in columns]
+        _check_names(path, names)
         del lines[0]
     if not lines:
         raise DataError(f"{path}: a header and no rows after it: add some")
@@ -85,11 +90,9 @@ def _read_rows(path: Path) -> list[tuple[int, list[str]]]:
             packed = raw.read(2) == b"\x1f\x8b"
         opened = gzip.open if packed else open
         with opened(path, "rt", encoding="utf-8-sig", newline="") as file:
-            first = file.readline()
+            delimiter = find_delimiter(list(islice(file, _SAMPLE_LINES)))
             file.seek(0)
-            delimiter = max(_DELIMITERS, key=first.count)
-            reader = csv.reader(file, delimiter=delimiter, skipinitialspace=True, strict=True)
-            rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
+            rows = list(cells_of(file, delimiter))
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: damaged gzip file: {error}") from error
     except OSError as error:
@@ -99,6 +102,15 @@ def _read_rows(path: Path) -> list[tuple[int, list[str]]]:
     if not rows:
         raise DataError(f"{path}: no rows in it")
     return rows
+
+
+def _check_names(path: Path, names: list[str]) -> None:
+    shared = [f"'{name}'" for name, count in Counter(names).items() if count > 1]
+    if shared:
+        raise DataError(
+            f"{path}: several columns are called {', '.join(shared)}: give each a name of its own "
+            "in the first row"
+        )
 
 
 def _column(name: str, values: list[str]) -> Column:

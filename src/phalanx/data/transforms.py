@@ -49,6 +49,8 @@ class Transform(ABC):
 class Resize(Transform):
     """Images of another size, each pixel weighed from all that it stands for."""
 
+    precision = torch.float32
+
     def __init__(self, height: int, width: int) -> None:
         self._size = (height, width)
 
@@ -64,6 +66,8 @@ class Resize(Transform):
 @final
 class Pool(Transform):
     """Smaller images: each pixel the mean of the area that it stands for."""
+
+    precision = torch.float32
 
     def __init__(self, height: int, width: int) -> None:
         self._size = (height, width)
