@@ -10,7 +10,7 @@ from tests.cli.conftest import Phalanx
 
 def test_a_trained_model_without_its_data(phalanx: Phalanx, tmp_path: Path) -> None:
     table = tmp_path / "table.csv"
-    table.write_text("a,b,kind\n" + "1,2,x\n3,4,y\n" * 20)
+    table.write_text("a,b,tint,kind\n" + "1,2,red,x\n3,4,blue,y\n" * 20)
     trained = phalanx(
         *("train", "--dataset", "csv", "--data-dir", "table.csv", "--normalise"),
         *("--epochs", 1, "--output", "run"),
@@ -24,6 +24,7 @@ def test_a_trained_model_without_its_data(phalanx: Phalanx, tmp_path: Path) -> N
     result = json.loads((tmp_path / "run" / "result.json").read_text())
     mean = ", ".join(f"{one:.6g}" for one in result["inputs"]["mean"])
     assert f"its inputs are stored values less {mean} over " in done.stdout
+    assert "; columns: a, b, tint = blue | red\n" in done.stdout
 
     import onnxruntime
 
@@ -31,13 +32,23 @@ def test_a_trained_model_without_its_data(phalanx: Phalanx, tmp_path: Path) -> N
         tmp_path / "run" / "model.onnx", providers=["CPUExecutionProvider"]
     )
     (inputs,), (outputs,) = session.get_inputs(), session.get_outputs()
-    assert (inputs.name, inputs.shape[1:]) == ("inputs", [2])
+    assert (inputs.name, inputs.shape[1:]) == ("inputs", [4])
     assert (outputs.name, outputs.shape[1:]) == ("outputs", [2])
     assert isinstance(inputs.shape[0], str)  # a batch of any size
     about = session.get_modelmeta().custom_metadata_map
     assert json.loads(about["classes"]) == ["x", "y"]
     assert json.loads(about["inputs"]) == result["inputs"]
-    assert result["inputs"]["mean"] == pytest.approx([2, 3], abs=0.2)  # of the training samples
+    assert [one["name"] for one in result["inputs"]["table"]["columns"]] == ["a", "b", "tint"]
+    assert result["inputs"]["mean"][:2] == pytest.approx([2, 3], abs=0.2)  # of the training samples
+
+    (tmp_path / "folder").mkdir()
+    for name, message in (
+        ("folder", "folder: name a file in a folder that exists"),
+        ("model.pt2", "model.pt2: .pt2 is for --format torch, and --format onnx is written"),
+    ):
+        refused = phalanx("export", "run", "--output", name)
+        assert refused.returncode == 2
+        assert message in refused.stderr
 
 
 @pytest.mark.parametrize(

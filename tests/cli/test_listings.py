@@ -27,6 +27,8 @@ def test_data_sets_and_models() -> None:
     listed = shown("models")
     assert all(name in listed for name in model_names())
     assert "FILE.py:FUNCTION" in listed
+    assert "--output-activation" in listed
+    assert "--init" in listed
 
 
 def test_strategies_in_short() -> None:

@@ -94,6 +94,7 @@ def test_predictions_are_the_same_bytes_on_any_number_of_ranks(
 
 def test_settings_from_a_file_and_flags_win(phalanx: Phalanx, tmp_path: Path) -> None:
     (tmp_path / "settings.toml").write_text(
+        "\ufeff"  # as editors on Windows begin a file
         'dataset = "iris"\nhidden = [8]\nepochs = 3\nlearning-rate = 0.1\noutput = "run"\n'
     )
     done = phalanx("train", "--config", "settings.toml", "--epochs", 1)
@@ -101,6 +102,9 @@ def test_settings_from_a_file_and_flags_win(phalanx: Phalanx, tmp_path: Path) ->
     settings = json.loads((tmp_path / "run" / "config.json").read_text())["settings"]
     assert (settings["dataset"], settings["hidden"], settings["epochs"]) == ("iris", [8], 1)
     assert settings["learning_rate"] == 0.1
+    again = phalanx("train", "--config", "run/config.json", "--output", "again")
+    assert again.returncode == 0, again.stderr
+    assert digest(again.stdout) == digest(done.stdout)
 
 
 def test_a_users_own_model_on_ranks(phalanx: Phalanx, tmp_path: Path) -> None:
@@ -166,3 +170,35 @@ def test_a_profile_accounts_for_the_whole_time(phalanx: Phalanx, tmp_path: Path)
     assert result["training_ranks"] == 2
     parameters = 18_138  # of simplecnn for digits; a row has room for each parameter's alignment
     assert 2 * 4 * parameters < result["bytes_per_step"] < 2 * 4 * parameters * 1.05
+
+
+def test_names_with_brackets_and_a_folder_that_was_used_in_vain(
+    phalanx: Phalanx, tmp_path: Path
+) -> None:
+    rows = [f"{i % 3},{i},{('[/ok]', '[red]', 'plain')[i % 3]}" for i in range(60)]
+    (tmp_path / "names.csv").write_text("\n".join(["a,b,kind", *rows]))
+    (tmp_path / "out[red]").mkdir()
+    (tmp_path / "out[red]" / "config.json").write_text("{}")  # of a run that never began
+    done = phalanx(
+        *("train", "--dataset", "csv", "--data-dir", "names.csv", "--epochs", 2, "--normalise"),
+        *("--metrics", "confusion", "--output", "out[red]", "--validation-split", 0.25),
+        *("--batch-size", "full", "--trace", "traces/one.json", "--profile"),
+    )
+    assert done.returncode == 0, done.stderr
+    for shown in ("[/ok]", "[red]", "run: out[red]", "36 training, 12 validation, 12 test samples"):
+        assert shown in done.stdout
+    assert "36 samples a step" in done.stdout
+    assert json.loads((tmp_path / "traces" / "one.json").read_text())["traceEvents"]
+    result = json.loads((tmp_path / "out[red]" / "result.json").read_text())
+    assert sorted(result["classes"]) == ["[/ok]", "[red]", "plain"]
+
+
+def test_a_training_that_diverges_says_so_and_leaves_its_history(
+    phalanx: Phalanx, tmp_path: Path
+) -> None:
+    done = phalanx(*SMALL, "--learning-rate", "1e30", "--output", "run", "--epochs", 3)
+    assert done.returncode == 1
+    assert "DivergedError: the loss of epoch" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (tmp_path / "run" / "history.csv").exists()
+    assert not (tmp_path / "run" / "result.json").exists()

@@ -42,7 +42,8 @@ def table_settings(folder: Path, text: str = TABLE, **more: Any) -> Settings:
 
 
 def read(path: Path, settings: Settings) -> Split:
-    return read_samples(path, like=loaded(settings).test, settings=settings).split
+    trained = loaded(settings)
+    return read_samples(path, like=trained.test, settings=settings, form=trained.table).split
 
 
 def test_a_table_is_encoded_and_normalised_as_in_training(tmp_path: Path) -> None:
@@ -94,7 +95,11 @@ def test_words_without_a_header_are_all_rows(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("colour,size\nred,1\n", "lacks columns .*: weight$"),
-        ("colour,size,weight\nred,1,2\npink,1,2\n", "line 3, column 'colour': 'pink' is no value"),
+        (
+            "colour,size,weight\nred,1,2\npink,1,2\nlime,1,2\npink,1,2\n",
+            "line 3, column 'colour': 'pink' is no value of the training's rows, nor are lime; "
+            "those have blue, green, red",
+        ),
         ("colour,size,weight\nred,big,2\n", "line 2, column 'size': 'big' is not a number"),
         ("colour,size,weight\nred,,2\n", r"line 2, column 'size': the value is missing \(''\)"),
         ("colour,size,weight\n?,1,2\n", r"line 2, column 'colour': the value is missing \('\?'\)"),
@@ -115,9 +120,11 @@ def test_arrays_and_tables_of_numbers_for_any_data_set(tmp_path: Path) -> None:
     stored = test.inputs[:3].numpy()
     np.save(tmp_path / "new.npy", stored)
     np.savez(tmp_path / "new.npz", X=stored, y=[0, 0, 0])
+    np.savez(tmp_path / "train.npz", x_train=stored)
+    np.savez(tmp_path / "both.npz", X_train=stored[:0], X_test=stored)
     np.savetxt(tmp_path / "new.csv", stored.reshape(3, -1), delimiter=",")
     expected = inputs(test)[:3]
-    for name in ("new.npy", "new.npz", "new.csv"):
+    for name in ("new.npy", "new.npz", "new.csv", "train.npz", "both.npz"):
         assert torch.equal(inputs(read(tmp_path / name, settings)), expected), name
 
 
@@ -127,7 +134,7 @@ def test_arrays_that_do_not_fit(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"has shape \(2, 5\), the model takes \(n, 4\)"):
         read(tmp_path / "wide.npy", settings)
     np.savez(tmp_path / "other.npz", z=np.zeros((2, 4)))
-    with pytest.raises(DataError, match="holds z; needed are inputs, x or X"):
+    with pytest.raises(DataError, match="holds z; needed are inputs, x, x_test, x_train or X"):
         read(tmp_path / "other.npz", settings)
     np.savez(tmp_path / "other.npz", x=np.full((2, 4), np.nan))
     with pytest.raises(DataError, match="only finite numbers"):
@@ -172,3 +179,13 @@ def test_what_a_name_tells(tmp_path: Path) -> None:
     (tmp_path / "samples.doc").write_text("")
     with pytest.raises(UsageError, match=r"takes \.npy, \.npz or \.csv"):
         check_input(tmp_path / "samples.doc")
+
+
+def test_images_with_the_channels_last_are_taken_as_in_training(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, (6, 9, 7, 3), dtype=np.uint8)
+    np.savez(tmp_path / "set.npz", x_train=pixels, y_train=np.arange(6) % 2)
+    np.save(tmp_path / "new.npy", pixels[:2])
+    settings = Settings(dataset="npz", data_dir=tmp_path / "set.npz", test_split=0.0)
+    found = inputs(read(tmp_path / "new.npy", settings))
+    assert found.shape == (2, 3, 9, 7)
+    assert torch.equal(found, inputs(loaded(settings).test)[:2])

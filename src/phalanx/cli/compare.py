@@ -62,7 +62,7 @@ def _compare_strategies(asked: Asked) -> None:
     if current_job() is not None:
         raise UsageError("phalanx compare starts its ranks itself: call it without mpirun or srun")
     planned, notes = _plan(asked)
-    progress = Console(stderr=True)
+    progress = Console(stderr=True, markup=False, emoji=False)
     comparison = Comparison(planned, repeats=asked.repeats, tell=lambda text: _say(progress, text))
     try:
         with _ended_by_signals(), _folder(asked.settings.output) as folder:

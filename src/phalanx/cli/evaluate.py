@@ -2,17 +2,21 @@
 
 import json
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 from phalanx.cli.evaluate_flags import with_run_or_weights
+from phalanx.data.folder import data_path
 from phalanx.train.settings import Settings
 
 
 @with_run_or_weights
-def evaluate(settings: Settings, output: Path | None) -> None:
+def evaluate(settings: Settings, run: Path | None, output: Path | None) -> None:
     """Evaluate a trained model on test samples.
 
     * `phalanx evaluate runs/digits-mlp-1 --ranks 2` evaluates a run, with the settings it had.
+    * `phalanx evaluate runs/csv-mlp-1 --data-dir new.csv` evaluates a run on other data: on its
+      test part, or on all of it if it has none. `--test-split` and `--metrics` go with it.
     * `phalanx evaluate --weights FILE --model mlp --hidden 25 --dataset mat --data-dir FILE.mat`
       evaluates weights from elsewhere: on the data's test part, or on all of it if it has none.
     """
@@ -20,9 +24,12 @@ def evaluate(settings: Settings, output: Path | None) -> None:
     from phalanx.cli.tables import plain_table
     from phalanx.train import inference
     from phalanx.train.confusion import confusion_table
+    from phalanx.train.recorded import read_recorded
     from phalanx.train.session import Session
+    from phalanx.train.trained_data import load_like_training
 
-    session = Session(settings, threads=settings.threads)
+    load = None if run is None else partial(load_like_training, settings, read_recorded(run))
+    session = Session(settings, threads=settings.threads, load=load)
     metrics = inference.evaluate(
         session.comm,
         session.model,
@@ -33,8 +40,11 @@ def evaluate(settings: Settings, output: Path | None) -> None:
     )
     if session.is_first:
         more = "".join(f"  {name} {value:.6g}" for name, value in metrics.more.items())
+        whole = run is not None and settings.test_split == 0
+        path = data_path(settings.dataset, settings.data_dir)
+        kind = f"samples, all of {path}" if whole else "test samples"
         print(
-            f"{settings.dataset}: {metrics.count:,} test samples  "
+            f"{settings.dataset}: {metrics.count:,} {kind}  "
             f"loss {metrics.loss:.6f}  accuracy {metrics.accuracy:.2%}{more}"
         )
         if metrics.confusion:

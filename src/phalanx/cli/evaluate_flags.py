@@ -4,14 +4,15 @@ import dataclasses
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from phalanx import data
 from phalanx.cli.flags import with_settings
 from phalanx.cli.run_options import Threads, settings_on_ranks, start_ranks
+from phalanx.cli.used_data import without_split
 from phalanx.errors import UsageError
+from phalanx.train.config import convert
 from phalanx.train.runs import check_writable
 from phalanx.train.settings import Settings
 
@@ -28,7 +29,7 @@ _Output = Annotated[
     ),
 ]
 #: What may be said about a run, which has settings of its own.
-_OF_A_RUN = ("data_dir", "ranks", "threads")
+_OF_A_RUN = ("data_dir", "test_split", "metrics", "ranks", "threads")
 #: The settings that matter besides those of the data and the model.
 _MORE = ("config", "loss", "reduction", "metrics", "dtype", "seed", "ranks", "threads")
 
@@ -38,15 +39,15 @@ _LEFT_OUT = ("validation_split", "test_as_validation", "flip", "crop", "init")
 
 
 def with_run_or_weights(
-    command: Callable[[Settings, Path | None], None],
+    command: Callable[[Settings, Path | None, Path | None], None],
 ) -> Callable[..., None]:
-    """A command that gets settings with weights, and a file to write, on one of the ranks."""
+    """A command that gets settings with weights, a run and a file to write, on one of the ranks."""
 
     def run(**given: Any) -> None:
         folder: Path | None = given.pop("run")
         output: Path | None = given.pop("output")
         check_writable(output)
-        command(_of_weights(given) if folder is None else _of_run(folder, given), output)
+        command(_of_weights(given) if folder is None else _of_run(folder, given), folder, output)
 
     parameters = [_parameter("run", _Run), _parameter("output", _Output)]
     shown = inspect.signature(with_settings(lambda settings: None)).parameters
@@ -78,6 +79,10 @@ def _of_run(folder: Path, given: dict[str, Any]) -> Settings:
     if flags:
         shown = ", ".join("--" + name.replace("_", "-") for name in flags)
         raise UsageError(f"a run has settings of its own: leave out {shown}, or the run")
+    types = get_type_hints(Settings)
+    for name, flag in (("test_split", "--test-split"), ("metrics", "--metrics")):
+        if given[name] is not None:
+            given[name] = convert(given[name], types[name], where=flag)
     settings = settings_on_ranks(folder, **{name: given[name] for name in _OF_A_RUN})
     return dataclasses.replace(settings, weights=folder / "model.safetensors")
 
@@ -92,19 +97,6 @@ def _of_weights(given: dict[str, Any]) -> Settings:
             "--dataset that it is for"
         )
     if settings.test_split is None:
-        settings = _without_split(settings)
+        settings = without_split(settings)
     # How a config file has its model trained does not bind how it is used.
     return start_ranks(settings, ranks=settings.ranks, threads=given["threads"])
-
-
-def _without_split(settings: Settings) -> Settings:
-    """No samples need to be held out: nothing is trained on the others."""
-    entries = {entry.name: entry for entry in data.describe()}
-    if settings.dataset not in entries or "test_split" not in entries[settings.dataset].options:
-        return settings
-    whole = dataclasses.replace(settings, test_split=0.0)
-    try:
-        data.check(whole.dataset, whole.data_dir, options=whole.data_options)
-    except UsageError:  # there is a test part; what else is wrong comes up without a split, too
-        return settings
-    return whole

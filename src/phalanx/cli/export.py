@@ -9,8 +9,8 @@ import typer
 from phalanx.cli.run_options import Run
 from phalanx.cli.start import rank_count
 from phalanx.errors import UsageError
-from phalanx.train.export_formats import FORMATS, find_format
-from phalanx.train.runs import read_result, read_run_settings
+from phalanx.train.export_formats import FORMATS, check_suffix, find_format
+from phalanx.train.runs import check_writable, read_result, read_run_settings
 
 
 def export(
@@ -27,7 +27,8 @@ def export(
 
     The file is read back and compared with the model before it counts as written. The model's own
     outputs are what it computes: before a softmax, if the loss has one. Class names and what is
-    done to stored values before the model sees them go with it, as `classes` and `inputs` (JSON).
+    done to stored values before the model sees them go with it, as `classes` and `inputs` (JSON):
+    sizes, factors, and for a table its columns with their categories.
 
     `phalanx export runs/digits-mlp-1 --format onnx --output model.onnx`
     """
@@ -36,6 +37,8 @@ def export(
         raise UsageError("export is for one process: start it without mpirun or srun")
     settings, result = read_run_settings(run), read_result(run)
     path = run / f"model{form.suffix}" if output is None else output
+    check_suffix(path, form)
+    check_writable(path)
 
     from phalanx.train.export import export as write
     from phalanx.train.input_values import in_words

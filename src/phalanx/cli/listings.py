@@ -21,16 +21,17 @@ def models() -> None:
     """List the models; your own is `--model FILE.py:FUNCTION` or `--model MODULE:FUNCTION`."""
     table = _table("name", "what", "options")
     for entry in model_table.describe():
-        table.add_row(
-            entry.name, entry.summary, ", ".join(f"--{option.name}" for option in entry.options)
-        )
+        flags = [f"--{option.name.replace('_', '-')}" for option in entry.options]
+        table.add_row(entry.name, entry.summary, ", ".join(flags))
     table.add_row(
         "FILE.py:FUNCTION",
         "your own: a function that returns an nn.Module; it is given input_shape and classes "
         "if it has parameters of these names",
         "",
     )
-    wide_console().print(table)
+    console = wide_console()
+    console.print(table)
+    console.print("All of them take --init, too: how their weights begin.")
 
 
 def _table(*columns: str) -> Table:

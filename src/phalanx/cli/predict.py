@@ -2,13 +2,20 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from phalanx.cli.run_options import DataDir, Ranks, Run, Threads, settings_on_ranks
+from phalanx.errors import UsageError
 from phalanx.train.input_names import check_input
-from phalanx.train.runs import check_classes, check_writable
+from phalanx.train.runs import check_writable
+
+if TYPE_CHECKING:  # these need torch, which takes long to import
+    import torch
+
+    from phalanx.comm.base import Communicator
+    from phalanx.data.split import Dataset
 
 
 def predict(
@@ -34,34 +41,55 @@ def predict(
     """Write a trained model's answers, one row a sample, in the order of the samples.
 
     A row has the sample's index, its file if it is an image of yours, the class it most likely is,
-    and every class's probability.
+    and every class's probability. What a run does to samples it knows by itself: samples of your
+    own need nothing of the data that it was trained on.
 
     `phalanx predict runs/digits-mlp-1 --output answers.csv --ranks 3`
     """
     check_writable(output)
     if data is not None:
         check_input(data)
-    settings = settings_on_ranks(run, data_dir=data_dir, ranks=ranks, threads=threads)
+        if data_dir is not None:
+            raise UsageError("--input needs no data set: leave out --data-dir, or --input")
+    settings = settings_on_ranks(
+        run, data_dir=data_dir, ranks=ranks, threads=threads, needs_data=data is None
+    )
 
     from phalanx.train import inference
-    from phalanx.train.own_samples import OwnSamples, read_samples
-    from phalanx.train.predictions import probability_form, save_predictions, write_predictions
+    from phalanx.train.own_samples import read_samples
+    from phalanx.train.predictions import Answers, probability_form
+    from phalanx.train.recorded import read_recorded
     from phalanx.train.session import Session
+    from phalanx.train.trained_data import load_like_training, pattern, screened
     from phalanx.train.weights import load_weights
 
-    session = Session(settings, threads=threads)
-    check_classes(run, session.dataset.classes)
+    recorded = read_recorded(run)
+    files: tuple[str, ...] | None = None
+
+    def load(comm: "Communicator", dtype: "torch.dtype") -> "Dataset":
+        nonlocal files
+        if data is None:
+            return load_like_training(settings, recorded, comm, dtype)
+        like, form = pattern(recorded), recorded.table
+        own = read_samples(data, like=like, settings=settings, form=form)
+        files = own.files
+        return screened(own.split, recorded, comm=comm)
+
+    session = Session(settings, threads=threads, load=load)
     load_weights(session.model, run / "model.safetensors")
-    samples = OwnSamples(session.dataset.test)
-    if data is not None:
-        samples = read_samples(data, like=session.dataset.test, settings=settings)
-    outputs = inference.predict(session.comm, session.model, samples.split, dtype=session.dtype)
+    test = session.dataset.test
+    outputs = inference.predict(session.comm, session.model, test, dtype=session.dtype)
     if outputs is None:
         return
-    classes, files = session.dataset.classes, samples.files
-    form = probability_form(settings.loss, settings.output_activation)
+    answers = Answers(
+        outputs,
+        session.dataset.classes,
+        form=probability_form(settings.loss, settings.output_activation),
+        files=files,
+        places=None if files is None else test.targets.tolist(),
+    )
     if output is None:
-        write_predictions(sys.stdout, outputs, classes, form=form, files=files)
+        answers.write(sys.stdout)
         return
-    save_predictions(output, outputs, classes, form=form, files=files)
+    answers.save(output)
     print(f"{len(outputs):,} predictions: {output}")

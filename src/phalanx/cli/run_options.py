@@ -7,15 +7,22 @@ from typing import Annotated
 import typer
 
 from phalanx.cli.start import launched, rank_count
+from phalanx.cli.used_data import on_data
+from phalanx.data.table_form import TableForm
 from phalanx.errors import UsageError
 from phalanx.train.checks import check_settings
+from phalanx.train.recorded import read_recorded
 from phalanx.train.runs import read_run_settings
 from phalanx.train.settings import Settings, defaults
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished training.")]
 DataDir = Annotated[
     Path | None,
-    typer.Option(help="Folder with the data set's files [default: the one the run used]."),
+    typer.Option(
+        help="Folder with the data set's files, or the file. Of other data than the run was "
+        "trained on, its test part is used, or all of it if it has none [default: what the run "
+        "used, its test part]."
+    ),
 ]
 Ranks = Annotated[int | None, typer.Option(help="Ranks to start.")]
 Threads = Annotated[
@@ -28,17 +35,35 @@ Threads = Annotated[
 
 
 def settings_on_ranks(
-    run: Path, *, data_dir: Path | None, ranks: int | None, threads: int
+    run: Path,
+    *,
+    data_dir: Path | None,
+    ranks: int | None,
+    threads: int,
+    test_split: float | None = None,
+    metrics: tuple[str, ...] | None = None,
+    needs_data: bool = True,
 ) -> Settings:
     """The run's settings, in a process that is one of the ranks asked for."""
     # What it was trained from need not be there any more.
     settings = dataclasses.replace(read_run_settings(run), weights=None)
-    if data_dir is not None:
-        settings = dataclasses.replace(settings, data_dir=data_dir)
-    return start_ranks(settings, ranks=ranks, threads=threads)
+    if metrics is not None:
+        settings = dataclasses.replace(settings, metrics=metrics)
+    if not needs_data:
+        return start_ranks(settings, ranks=ranks, threads=threads, needs_data=False)
+    recorded = read_recorded(run)
+    settings = on_data(settings, recorded, data_dir=data_dir, test_split=test_split)
+    return start_ranks(settings, ranks=ranks, threads=threads, form=recorded.table)
 
 
-def start_ranks(settings: Settings, *, ranks: int | None, threads: int) -> Settings:
+def start_ranks(
+    settings: Settings,
+    *,
+    ranks: int | None,
+    threads: int,
+    form: TableForm | None = None,
+    needs_data: bool = True,
+) -> Settings:
     """The settings for using a model, not training it, in a process that is one of the ranks."""
     count = rank_count(ranks)
     if count < 1 or threads < 1:
@@ -46,6 +71,6 @@ def start_ranks(settings: Settings, *, ranks: int | None, threads: int) -> Setti
     # How it was trained in parallel does not bind how it is used.
     here = defaults("Parallelism") | defaults("Output") | {"ranks": count, "threads": threads}
     settings = dataclasses.replace(settings, **here)
-    check_settings(settings, count)
+    check_settings(settings, count, form=form, needs_data=needs_data)
     launched(count, bind=settings.bind)
     return settings

@@ -46,18 +46,16 @@ def plain_table(content: strategies.Table) -> Table:
 def settings_table(session: "Session") -> Table:
     """What is trained, how, and over how many ranks."""
     settings, ranks = session.settings, session.comm.size
-    batch = settings.global_batch(ranks, samples=len(session.dataset.train))
     optimizer = settings.optimizer
     if settings.learning_rate is not None:
         optimizer += f", learning rate {settings.learning_rate:g}"
     if settings.momentum is not None:
         optimizer += f", momentum {settings.momentum:g}"
     rows = {
-        "data": f"{settings.dataset}, {len(session.dataset.train):,} training and "
-        f"{len(session.dataset.test):,} test samples",
+        "data": f"{settings.dataset}, {', '.join(_counts(session))} samples",
         "strategy": f"{session.strategy} on {ranks} rank{'s' if ranks > 1 else ''}, "
         f"{torch.get_num_threads()} thread{'s' if torch.get_num_threads() > 1 else ''} each",
-        "batch": f"{batch:,} samples a step over all ranks",
+        "batch": f"{session.batch_size:,} samples a step over all ranks",
         "optimizer": optimizer,
         "loss": f"{settings.loss}, {settings.reduction}",
         "epochs": f"{settings.epochs}",
@@ -67,6 +65,14 @@ def settings_table(session: "Session") -> Table:
     for name, value in rows.items():
         table.add_row(name, value)
     return table
+
+
+def _counts(session: "Session") -> list[str]:
+    """How many samples there are for what."""
+    held_out = len(session.dataset.train) - session.training_count
+    validation = [f"{held_out:,} validation"] if held_out else []
+    test = f"{len(session.dataset.test):,} test"
+    return [f"{session.training_count:,} training", *validation, test]
 
 
 def _shape(shape: Sizes | None) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 from phalanx.cli.flags import with_settings
 from phalanx.cli.start import launched, rank_count
 from phalanx.clock import phase
+from phalanx.comm.job import is_first_rank
 from phalanx.train.checks import check_settings
 from phalanx.train.settings import Settings
 
@@ -36,6 +37,9 @@ def _train_here(settings: Settings) -> None:
     from phalanx.train.progress import Silent, make_console, make_progress
     from phalanx.train.session import Session
 
+    console = make_console()
+    if is_first_rank():
+        _show_log(console)
     session = Session(settings, threads=settings.threads)
     if not session.is_first:
         session.train(None, Silent())
@@ -44,8 +48,6 @@ def _train_here(settings: Settings) -> None:
 
     from phalanx.train.runs import RunFolder
 
-    console = make_console()
-    _show_log(console)
     run = RunFolder.create(settings)
     run.write_config(
         settings,

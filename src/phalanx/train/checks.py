@@ -1,9 +1,12 @@
 """What cannot work is refused here, before any rank starts and without importing torch."""
 
 import dataclasses
+import os
+from pathlib import Path
 
 from phalanx import data, models
 from phalanx.comm import algorithms
+from phalanx.data.table_form import TableForm
 from phalanx.errors import UsageError
 from phalanx.spelling import unknown
 from phalanx.strategies import registry as strategies
@@ -15,12 +18,18 @@ from phalanx.train.settings import Settings
 _EXCHANGE_OPTIONS = ("algorithm", "overlap", "compress")
 
 
-def check_settings(settings: Settings, ranks: int) -> None:
-    """Raise UsageError or DataError for whatever cannot work, before anything is started."""
+def check_settings(
+    settings: Settings, ranks: int, *, form: TableForm | None = None, needs_data: bool = True
+) -> None:
+    """Raise UsageError or DataError for whatever cannot work, before anything is started.
+
+    To use a trained model, its data may not be needed, or a table has to be of its `form`.
+    """
     _check_choices(settings)
     _check_ranges(settings, ranks)
     _check_combinations(settings)
-    data.check(settings.dataset, settings.data_dir, options=settings.data_options)
+    if needs_data:
+        data.check(settings.dataset, settings.data_dir, options=settings.data_options, form=form)
     models.check(settings.model, settings.model_options)
     _check_weights(settings)
     options = settings.strategy_options
@@ -28,15 +37,34 @@ def check_settings(settings: Settings, ranks: int) -> None:
     strategies.check(strategy, ranks, options=options)
     _check_shards(settings, strategy, ranks)
     _check_device(settings, strategy, ranks)
-    if settings.trace is not None and settings.trace.is_dir():
-        raise UsageError(f"--trace {settings.trace} is a folder, not a file to write")
-    if settings.output is not None and settings.output.exists():
-        if not settings.output.is_dir():
-            raise UsageError(f"--output {settings.output} is a file, not a folder")
-        if any(settings.output.iterdir()):
-            raise UsageError(
-                f"--output {settings.output} is not empty: name a new folder, or remove it first"
-            )
+    _check_paths(settings)
+
+
+def _check_paths(settings: Settings) -> None:
+    trace, output = settings.trace, settings.output
+    if trace is not None:
+        if trace.is_dir():
+            raise UsageError(f"--trace {trace} is a folder, not a file to write")
+        _check_can_be_made(trace.parent, f"--trace {trace}")
+    if output is None:
+        return
+    if not output.exists():
+        _check_can_be_made(output, f"--output {output}")
+    elif not output.is_dir():
+        raise UsageError(f"--output {output} is a file, not a folder")
+    # A run that got no further than its settings has nothing to lose.
+    elif any(path.name != "config.json" for path in output.iterdir()):
+        raise UsageError(f"--output {output} is not empty: name a new folder, or remove it first")
+
+
+def _check_can_be_made(folder: Path, what: str) -> None:
+    """Refuse a folder that is there only in parts, if the last of them cannot be written to."""
+    whole = folder.absolute()
+    there = next(path for path in (whole, *whole.parents) if path.exists())
+    if not there.is_dir():
+        raise UsageError(f"{what}: {there} is a file, not a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise UsageError(f"{what}: {there} is not yours to write to")
 
 
 def _check_choices(settings: Settings) -> None:
@@ -58,8 +86,8 @@ def _check_ranges(settings: Settings, ranks: int) -> None:
             raise UsageError(f"{_flag(name)} must be at least 1, not {value}")
     if settings.epochs < 0:
         raise UsageError(f"--epochs must be 0 or more, not {settings.epochs}")
-    if settings.seed < 0:
-        raise UsageError(f"--seed must be 0 or more, not {settings.seed}")
+    if not 0 <= settings.seed < 2**63:
+        raise UsageError(f"--seed must be from 0 to below 2^63, not {settings.seed}")
     if not 0 <= settings.validation_split < 1:
         raise UsageError(
             f"--validation-split must be from 0 to below 1, not {settings.validation_split}"

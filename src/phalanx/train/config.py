@@ -1,5 +1,6 @@
 """Settings from a TOML file, from flags, or from a run's config.json."""
 
+import json
 import tomllib
 from pathlib import Path
 from types import UnionType
@@ -11,8 +12,11 @@ from phalanx.train.settings import Settings
 
 
 def read_settings(flags: dict[str, Any], config: Path | None = None) -> Settings:
-    """Settings from a TOML file and from flags, which win; a flag that is None was not given."""
-    values = {} if config is None else _read_toml(config)
+    """Settings from a file and from flags, which win; a flag that is None was not given.
+
+    The file is TOML, or the config.json of a run.
+    """
+    values = {} if config is None else _read(config)
     values |= {name: value for name, value in flags.items() if value is not None}
     return Settings(**values)
 
@@ -22,13 +26,20 @@ def settings_from(values: dict[str, Any], *, source: str) -> Settings:
     return Settings(**_checked(values, source))
 
 
-def _read_toml(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> dict[str, Any]:
+    kind = "JSON" if path.suffix.lower() == ".json" else "TOML"
     try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8-sig")
+        values = json.loads(text) if kind == "JSON" else tomllib.loads(text)
     except OSError as error:
         raise UsageError(f"--config {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"--config {path}: not valid TOML: {error}") from error
+    except ValueError as error:  # of either kind, or of bytes that are no text
+        raise UsageError(f"--config {path}: not valid {kind}: {error}") from error
+    if kind == "JSON":
+        values = values.get("settings") if isinstance(values, dict) else None
+        if not isinstance(values, dict):
+            raise UsageError(f"--config {path}: has no settings, as the config.json of a run has")
+        values = {name: value for name, value in values.items() if name != "output"}
     return _checked(values, str(path))
 
 

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 
 from phalanx.errors import UsageError
 from phalanx.spelling import unknown
@@ -36,3 +37,13 @@ def find_format(name: str) -> Format:
             f"pip install 'phalanx[{name}]'"
         )
     return FORMATS[name]
+
+
+def check_suffix(path: Path, form: Format) -> None:
+    """Refuse a file of one format whose name says that it is of another."""
+    for other in FORMATS.values():
+        if other is not form and path.suffix.lower() == other.suffix:
+            raise UsageError(
+                f"--output {path}: {other.suffix} is for --format {other.name}, and --format "
+                f"{form.name} is written: name it *{form.suffix}, or give --format {other.name}"
+            )

@@ -2,23 +2,23 @@
 
 from pathlib import Path
 
+from phalanx.data.csv_tables import SUFFIXES as TABLES
 from phalanx.data.image_folder import SUFFIXES as IMAGES
 from phalanx.errors import UsageError
 
 _ARRAYS = (".npy", ".npz")
-_TABLES = tuple(f".{kind}{packed}" for kind in ("csv", "tsv", "data") for packed in ("", ".gz"))
 
 
 def is_table(path: Path) -> bool:
     """Whether a file is a table of text."""
-    return path.name.lower().endswith(_TABLES)
+    return path.name.lower().endswith(TABLES)
 
 
 def check_input(path: Path) -> None:
     """Raise UsageError for what cannot be read, as far as a name tells."""
     if not path.exists():
         raise UsageError(f"--input {path} does not exist")
-    if not path.is_dir() and not path.name.lower().endswith((*_ARRAYS, *_TABLES, *IMAGES)):
+    if not path.is_dir() and not path.name.lower().endswith((*_ARRAYS, *TABLES, *IMAGES)):
         raise UsageError(
             f"--input {path}: takes .npy, .npz or .csv files, and images "
             f"({', '.join(IMAGES)}) or a folder of them"

@@ -15,19 +15,21 @@ import torch
 from torch import Tensor
 
 from phalanx.data.arrays import Array, as_tensor, check_finite, check_numbers
+from phalanx.data.channels import with_channels_first
 from phalanx.data.image_folder import SUFFIXES as IMAGES
 from phalanx.data.npy import read_header
 from phalanx.data.packages import need
 from phalanx.data.rows import RowFile, Rows
 from phalanx.data.source import Source
 from phalanx.data.split import Split
+from phalanx.data.table_form import TableForm
 from phalanx.errors import DataError, UsageError
 from phalanx.train.input_names import is_table
 from phalanx.train.own_table import encode_like_training, plain_numbers
 from phalanx.train.settings import Settings
 
-#: What the inputs in a .npz file may be called, in capitals or not.
-_ARRAYS = ("inputs", "x")
+#: What the inputs in a .npz file may be called, in capitals or not; the first that is there counts.
+_ARRAYS = ("inputs", "x", "x_test", "x_train")
 
 
 @dataclass(frozen=True)
@@ -38,14 +40,18 @@ class OwnSamples:
     files: tuple[str, ...] | None = None
 
 
-def read_samples(path: Path, *, like: Split, settings: Settings) -> OwnSamples:
-    """The samples at a path, which are to be as those of a split of the run's data set."""
+def read_samples(
+    path: Path, *, like: Split, settings: Settings, form: TableForm | None = None
+) -> OwnSamples:
+    """The samples at a path, which are to be as those of a split that a run was trained on.
+
+    Models that were trained on a table take tables of its `form`.
+    """
     if path.is_dir() or path.name.lower().endswith(IMAGES):
         return _images(path, like=like, settings=settings)
     inputs: Tensor | Source
     if is_table(path):
-        of_table = settings.dataset == "csv"
-        inputs = encode_like_training(path, settings) if of_table else plain_numbers(path)
+        inputs = plain_numbers(path) if form is None else encode_like_training(path, form)
         inputs = _shaped(inputs, like)
     else:
         inputs = _archive(path) if path.suffix.lower() == ".npz" else _rows(path)
@@ -53,12 +59,18 @@ def read_samples(path: Path, *, like: Split, settings: Settings) -> OwnSamples:
 
 
 def _split(inputs: Tensor | Source, *, path: Path, like: Split) -> Split:
-    shape = tuple(inputs.shape[1:]) if isinstance(inputs, Tensor) else inputs.shape
+    if _shape(inputs) != like.stored_shape:
+        inputs = with_channels_first(inputs)  # as the data set does that it was trained on
+    shape = _shape(inputs)
     if shape != like.stored_shape or len(inputs) == 0:
         wanted = ", ".join(["n", *map(str, like.stored_shape)])
         there = ", ".join(map(str, (len(inputs), *shape)))
         raise DataError(f"{path}: has shape ({there}), the model takes ({wanted}), n ≥ 1")
     return like.of(inputs, torch.zeros(len(inputs), dtype=torch.int64))
+
+
+def _shape(inputs: Tensor | Source) -> tuple[int, ...]:
+    return tuple(inputs.shape[1:]) if isinstance(inputs, Tensor) else inputs.shape
 
 
 def _rows(path: Path) -> Source:
@@ -81,7 +93,7 @@ def _archive(path: Path) -> Tensor:
             name = next((spelt[wanted] for wanted in _ARRAYS if wanted in spelt), None)
             if name is None:
                 there = ", ".join(arrays.files) or "nothing"
-                raise DataError(f"{path}: holds {there}; needed are inputs, x or X")
+                raise DataError(f"{path}: holds {there}; needed are {', '.join(_ARRAYS)} or X")
             array: Array = np.atleast_1d(arrays[name])
     except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise DataError(f"{path}: cannot be read: {error}") from error
@@ -111,7 +123,11 @@ def _images(path: Path, *, like: Split, settings: Settings) -> OwnSamples:
         raise DataError(f"{path}: no images in it ({', '.join(IMAGES)})")
     folder = path.parent if path.is_file() else path
     height, width = like.stored_shape[1:]
-    source = ImageFiles([str(folder / one) for one in files], size=(height, width))
+    source = ImageFiles(
+        [str(folder / one) for one in files],
+        size=(height, width),
+        skips_unreadable=settings.skip_bad,
+    )
     return OwnSamples(_split(source, path=path, like=like), tuple(files))
 
 

@@ -134,7 +134,8 @@ def _validated(metrics: Metrics | None) -> str:
 
 def make_console() -> Console:
     """Where rank 0 writes."""
-    return Console(force_terminal=on_terminal())
+    # Names of classes and folders may have brackets, and mean nothing by them.
+    return Console(force_terminal=on_terminal(), markup=False, emoji=False)
 
 
 def make_progress(console: Console) -> Progress:

@@ -8,6 +8,7 @@ result.json        time, throughput, test metrics and the weights' fingerprint
 
 import csv
 import json
+import math
 import os
 import platform
 import socket
@@ -36,11 +37,9 @@ class RunFolder:
     def create(cls, settings: Settings) -> "RunFolder":
         """The folder the user named, or the next free one under runs/."""
         if settings.output is not None:
-            settings.output.mkdir(parents=True, exist_ok=True)
-            return cls(settings.output)
+            return cls(_made(settings.output))
         model = Path(settings.model.partition(":")[0]).stem
-        base = Path("runs")
-        base.mkdir(exist_ok=True)
+        base = _made(Path("runs"))
         number = 1
         while True:
             path = base / f"{settings.dataset}-{model}-{number}"
@@ -100,8 +99,27 @@ class RunFolder:
     def _write_json(self, name: str, value: dict[str, Any]) -> None:
         path = self.path / name
         beside = path.with_name(name + ".partial")
-        beside.write_text(json.dumps(value, indent=2) + "\n")
+        beside.write_text(json.dumps(_without_nan(value), indent=2, allow_nan=False) + "\n")
         beside.replace(path)
+
+
+def _made(folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RunError(
+            f"{folder}: cannot be made ({error.strerror}); name another folder with --output"
+        ) from error
+    return folder
+
+
+def _without_nan(value: Any) -> Any:
+    """The value with nothing in place of numbers that JSON has not."""
+    if isinstance(value, dict):
+        return {name: _without_nan(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def check_writable(path: Path | None) -> None:
@@ -115,13 +133,18 @@ def read_result(run: Path) -> dict[str, Any]:
     return _read_json(run, "result.json")
 
 
-def check_classes(run: Path, classes: Sequence[str]) -> None:
-    """Refuse data whose classes are not those that a run was trained on."""
-    trained = read_result(run).get("classes")
-    if trained is not None and trained != list(classes):
+def has_result(run: Path) -> bool:
+    """Whether a run has come to its result; one that failed in its last test has weights alone."""
+    return (run / "result.json").exists()
+
+
+def check_classes(run: Path, trained: Sequence[str], *, there: Sequence[str]) -> None:
+    """Refuse data that has classes which a run was not trained on."""
+    strangers = [name for name in there if name not in set(trained)]
+    if strangers:
         raise RunError(
-            f"{run}: was trained on the classes {', '.join(trained)}, and the data now has "
-            f"{', '.join(classes)}: name the data that it was trained on with --data-dir"
+            f"{run}: was trained on the classes {', '.join(trained)}, and the data has others: "
+            f"{', '.join(strangers)}: name data of the same classes with --data-dir"
         )
 
 

@@ -16,8 +16,9 @@ from phalanx.comm.base import Communicator
 from phalanx.comm.on_device import on_device
 from phalanx.comm.process import memory_share
 from phalanx.data.batches import batch_count
+from phalanx.data.folder import data_path
 from phalanx.data.prepare import prepare
-from phalanx.data.split import Dataset, hold_out
+from phalanx.data.split import Dataset, held_out_count, hold_out
 from phalanx.strategies.base import Loss, Reduction, Table
 from phalanx.strategies.registry import default_strategy, gpu_obstacle, make, workers
 from phalanx.train.compute import MemoryFormat, choose_device, memory_of_host, prepare_process
@@ -26,6 +27,7 @@ from phalanx.train.input_values import input_values
 from phalanx.train.layer_times import layer_times
 from phalanx.train.losses import make_loss
 from phalanx.train.optimizers import make_optimizer
+from phalanx.train.outputs import check_outputs
 from phalanx.train.profile import Phases, Profile
 from phalanx.train.progress import Progress
 from phalanx.train.runs import RunFolder
@@ -46,11 +48,17 @@ def _choose(comm: Communicator, settings: Settings) -> tuple[torch.device, str]:
     return device, named or default_strategy(comm.size, options, central=not gpus)
 
 
+#: Collective. Gives the samples to use a model on, in the type that they are to be taken in.
+Load = Callable[[Communicator, torch.dtype], Dataset]
+
+
 class Session:
     """One rank's share of a run, made ready: data, model and communicator."""
 
-    def __init__(self, settings: Settings, *, threads: int | None) -> None:
-        """Collective."""
+    def __init__(
+        self, settings: Settings, *, threads: int | None, load: Load | None = None
+    ) -> None:
+        """Collective. What to train on is up to the settings; what to use a model on, to `load`."""
         self.settings = settings
         self.comm: Communicator = world()
         if threads is None and settings.shards is not None:
@@ -68,11 +76,15 @@ class Session:
             self.comm = self._profile.comm
         self.dtype: torch.dtype = getattr(torch, settings.dtype)
         with phase("load"):
-            options = settings.data_options
-            loaded = data.load(settings.dataset, data_dir=settings.data_dir, options=options)
-            self.dataset: Dataset = prepare(loaded, options, comm=self.comm, dtype=self.dtype)
+            self.dataset = self._load() if load is None else load(self.comm, self.dtype)
         with phase("prepare"):
             self.model = self._build_model()
+
+    def _load(self) -> Dataset:
+        options = self.settings.data_options
+        loaded = data.load(self.settings.dataset, data_dir=self.settings.data_dir, options=options)
+        self._stored_shape = loaded.train.stored_shape
+        return prepare(loaded, options, comm=self.comm, dtype=self.dtype)
 
     @property
     def is_first(self) -> bool:
@@ -91,6 +103,14 @@ class Session:
             classes=len(self.dataset.classes),
             options=self.settings.model_options,
         ).to(self.device, self.dtype)
+        if ":" in self.settings.model:
+            check_outputs(
+                model,
+                self.settings.model,
+                input_shape=self.dataset.input_shape,
+                classes=len(self.dataset.classes),
+                dtype=self.dtype,
+            )
         if self.settings.weights is not None:
             load_weights(model, self.settings.weights)
         return model
@@ -112,6 +132,7 @@ class Session:
             show(table)
         test = self.dataset.test
         before = trainer.evaluate(test) if self.settings.evaluate_first else None
+        path = data_path(self.settings.dataset, self.settings.data_dir)
         result: dict[str, Any] = {
             "strategy": self.strategy,
             "device": self.device.type,
@@ -120,7 +141,8 @@ class Session:
             "threads": torch.get_num_threads(),
             "input_shape": list(self.dataset.input_shape),
             "classes": list(self.dataset.classes),
-            "inputs": input_values(test),
+            "inputs": self._inputs(),
+            "data": None if path is None else str(path.resolve()),
             "test_before": None if before is None else asdict(before),
         }
         result |= self._fit(trainer, run, progress)
@@ -130,29 +152,42 @@ class Session:
         after = trainer.evaluate(test)
         result["test"] = asdict(after)
         confusion = [confusion_table(after, self.dataset.classes)] if after.confusion else []
-        for table in (*trainer.report(), *confusion):
+        told = [*trainer.report(), *confusion]
+        result["tables"] = [asdict(table) for table in (*tables, *told)]
+        phases = None if self._profile is None else self._profile.finish()
+        if phases is not None:
+            result["phases"] = asdict(phases)
+        self._finish(run, result)  # and then what only shows it
+        for table in told:
             show(table)
-            tables.append(table)
-        result["tables"] = [asdict(table) for table in tables]
-        if self._profile is not None:
-            result["phases"] = asdict(self._finish_profile(self._profile, show))
-        return self._finish(run, result)
+        if self._profile is not None and phases is not None:
+            self._show_profile(self._profile, phases, show)
+        return result
 
-    def _finish_profile(self, profile: Profile, show: Callable[[Table], None]) -> Phases:
+    def _show_profile(
+        self, profile: Profile, phases: Phases, show: Callable[[Table], None]
+    ) -> None:
         """Collective. Show where the time went, and write the trace."""
-        phases = profile.finish()
-        if self.settings.trace is not None:
-            profile.write_trace(self.settings.trace)
         if self.settings.profile:
             show(phases.table())
             if self.is_first:
-                train = self.dataset.train
-                batch = self.settings.global_batch(self.comm.size, samples=len(train))
-                at_once = -(-batch // (self.comm.size * self.settings.accumulate))
-                mine = torch.arange(min(len(train), at_once))
-                samples = train.take(mine, dtype=self.dtype).to(self.device)
+                at_once = -(-self.batch_size // (self.comm.size * self.settings.accumulate))
+                mine = torch.arange(min(self.training_count, at_once))
+                samples = self.dataset.train.take(mine, dtype=self.dtype).to(self.device)
                 show(layer_times(self.model, self.loss, samples))
-        return phases
+        if self.settings.trace is not None:
+            profile.write_trace(self.settings.trace)
+
+    @property
+    def training_count(self) -> int:
+        """The samples to train on, without those that are held out for validation."""
+        train = self.dataset.train
+        return len(train) - held_out_count(train, self.settings.validation_split)
+
+    @property
+    def batch_size(self) -> int:
+        """The samples of a step, over all ranks."""
+        return self.settings.global_batch(self.comm.size, samples=self.training_count)
 
     def _fit(
         self, trainer: Trainer, run: RunFolder | None, progress: Progress
@@ -164,15 +199,14 @@ class Session:
         )
         if settings.test_as_validation:
             validation = self.dataset.test
-        batch_size = settings.global_batch(self.comm.size, samples=len(train))
-        steps = batch_count(len(train), batch_size)
+        steps = batch_count(len(train), self.batch_size)
         steps = min(steps, settings.steps_per_epoch or steps)
         sent = self._bytes_sent()
         started = time.perf_counter()
         epochs = trainer.fit(
             train,
             epochs=settings.epochs,
-            batch_size=batch_size,
+            batch_size=self.batch_size,
             validation=validation,
             steps_per_epoch=steps,
             schedule=Schedule(self.optimizer, settings, steps_per_epoch=steps),
@@ -197,6 +231,15 @@ class Session:
         """Write down how an epoch went, and with a profile where its time did."""
         run.add_epoch(epoch, phases={} if self._profile is None else self._profile.lap())
 
+    def _inputs(self) -> dict[str, Any]:
+        """How samples are made of what is stored, for whoever uses the model."""
+        options, shape = self.settings.data_options, self._stored_shape
+        if self.settings.dataset == "images":  # which are decoded to this size from any other
+            options = {"resize": f"{shape[1]}x{shape[2]}", **options}
+        return input_values(
+            self.dataset.test, stored_shape=shape, options=options, table=self.dataset.table
+        )
+
     def _make_trainer(self) -> Trainer:
         settings = self.settings
         count = workers(self.strategy, self.comm.size, settings.strategy_options)
@@ -220,7 +263,7 @@ class Session:
     def _bytes_sent(self) -> int:
         return 0 if self._profile is None else self._profile.bytes_sent()
 
-    def _finish(self, run: RunFolder | None, result: dict[str, Any]) -> dict[str, Any]:
+    def _finish(self, run: RunFolder | None, result: dict[str, Any]) -> None:
         """Collective. Add what is known at the very end, and save the result."""
         result |= {
             "memory_bytes": memory_of_host(self.comm),
@@ -229,4 +272,3 @@ class Session:
         }
         if run is not None:
             run.write_result(result)
-        return result
