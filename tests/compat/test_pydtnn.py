@@ -102,6 +102,29 @@ def test_models(name: str, model: str) -> None:
     assert model in model_names()
 
 
+@pytest.mark.parametrize(
+    ("line", "goal"),
+    [
+        ("--stop_at_loss_threshold=98", "accuracy=0.98"),
+        ("--stop_at_loss_threshold=0.9 --stop_at_loss_metric=val_accuracy", "accuracy=0.9"),
+        (
+            "--stop_at_loss_threshold=0.2 --stop_at_loss_metric=val_categorical_cross_entropy",
+            "loss=0.2",
+        ),
+    ],
+)
+def test_stopping_at_a_value(line: str, goal: str) -> None:
+    found = translated(f"--lr_schedulers=stop_at_loss,model_checkpoint {line}")
+    assert found.notes == ()
+    assert (found.settings["stop_at"], found.settings["keep_best"]) == (goal, True)
+    assert Settings(stop_at=goal).goal is not None
+
+
+def test_stopping_at_a_value_needs_one() -> None:
+    with pytest.raises(UsageError, match="needs --stop_at_loss_threshold"):
+        translate(["--lr_schedulers=stop_at_loss"])
+
+
 def test_its_perceptron_has_three_hidden_layers() -> None:
     found = settings("--model=simplemlp")
     assert (found["model"], found["hidden"]) == ("mlp", (512, 512, 512))
@@ -112,6 +135,11 @@ def test_its_perceptron_has_three_hidden_layers() -> None:
     [
         ("--optimizer=RMSProp --decay_rate=0.95 --epsilon=1e-6", "eps=1e-06 alpha=0.95"),
         ("--optimizer=rmsprop --rho=0.8", "eps=1e-07 alpha=0.8"),
+        ("--optimizer=RMSProp", "eps=1e-07 alpha=0.9"),
+        (
+            "--optimizer=Adam --decay=0.01",
+            "eps=1e-07 weight_decay=0.01 decoupled_weight_decay=true betas=0.99,0.999",
+        ),
         ("--optimizer=Adam --epsilon=1e-6", "eps=1e-06 betas=0.99,0.999"),
         ("--optimizer=Nadam --beta1=0.95", "eps=1e-07 betas=0.95,0.999"),
         ("--optimizer=SGD --nesterov", "nesterov=true"),

@@ -112,10 +112,11 @@ def _optimizer(given: Given, notes: list[str]) -> dict[str, Any]:
         )
     if given.get("decay"):
         options.append(f"weight_decay={given['decay']}")
+        if name in ("adam", "nadam"):  # PyDTNN takes it off the weights, not into the moments
+            options.append("decoupled_weight_decay=true")
     if name == "rmsprop":
         used |= {"decay_rate", "rho"}
-        rate = given.get("rho", given.get("decay_rate"))
-        options += [] if rate is None else [f"alpha={rate}"]
+        options.append(f"alpha={given.get('rho', given.get('decay_rate', 0.9))}")
     if name in ("adam", "nadam"):
         used |= {"beta1", "beta2"}
         options.append(f"betas={given.get('beta1', 0.99)},{given.get('beta2', 0.999)}")
@@ -143,6 +144,10 @@ def _schedule(given: Given, notes: list[str]) -> dict[str, Any]:
     for name in str(given.get("lr_schedulers", "")).replace(" ", "").split(","):
         if name == "warm_up":
             settings["warm_up"] = float(given.get("warm_up_epochs", 5))
+        elif name == "stop_at_loss":
+            settings["stop_at"] = _goal(given)
+        elif name == "model_checkpoint":
+            settings["keep_best"] = True
         elif name == "early_stopping":
             settings["patience"] = given.get("early_stopping_patience", 10)
         elif name in ("reduce_lr_on_plateau", "reduce_lr_every_nepochs"):
@@ -153,6 +158,16 @@ def _schedule(given: Given, notes: list[str]) -> dict[str, Any]:
         elif name:
             notes.append(f"--lr_schedulers: {name} has no equivalent here")
     return settings
+
+
+def _goal(given: Given) -> str:
+    """What to stop at: a validation accuracy, which PyDTNN has in per cent, or a loss."""
+    value = given.get("stop_at_loss_threshold")
+    if not value:
+        raise UsageError("--lr_schedulers=stop_at_loss needs --stop_at_loss_threshold")
+    if "accuracy" in str(given.get("stop_at_loss_metric", "val_accuracy")):
+        return f"accuracy={value / 100 if value > 1 else value:g}"
+    return f"loss={value:g}"
 
 
 def _parallelism(given: Given, notes: list[str]) -> dict[str, Any]:

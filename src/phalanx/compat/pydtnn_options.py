@@ -43,6 +43,8 @@ OPTIONS: Mapping[str, type[str] | type[int] | type[float] | type[bool]] = {
     "lr_schedulers": str,
     "warm_up_epochs": int,
     "early_stopping_patience": int,
+    "stop_at_loss_metric": str,
+    "stop_at_loss_threshold": float,
     "reduce_lr_on_plateau_factor": float,
     "reduce_lr_on_plateau_patience": int,
     "reduce_lr_every_nepochs_factor": float,
@@ -69,7 +71,7 @@ _UNUSED = (
     *("reduce_lr_on_plateau_min_lr", "reduce_lr_every_nepochs_min_lr"),
     *("early_stopping_metric", "reduce_lr_on_plateau_metric", "model_checkpoint_metric"),
     *("model_checkpoint_save_freq", "flip_images_prob", "crop_images_size", "crop_images_prob"),
-    *("stop_at_loss_metric", "stop_at_loss_threshold", "history_file"),
+    "history_file",
 )
 
 #: Options that ask for something else than they can get here, and the way out.

@@ -46,7 +46,7 @@ def read_three_layers(
     So are the ranks if they are `launched` already.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError):
         return None  # whoever reads it as another kind says what is wrong
     if not is_recognised(text, _KINDS):
