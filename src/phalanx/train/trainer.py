@@ -33,6 +33,7 @@ from phalanx.train.compute import MemoryFormat, device_of, lay_out
 from phalanx.train.losses import as_loss
 from phalanx.train.metric_names import check_metrics
 from phalanx.train.metrics import Meter, Metrics
+from phalanx.train.parameters import check_held, trained_parameters
 from phalanx.train.progress import Progress, Silent
 from phalanx.train.schedules import Schedule
 from phalanx.train.stopping import BestWeights, Stopping
@@ -123,9 +124,9 @@ class Trainer:
         made = _strategy(strategy, self.comm.size)
         _check_fit(name_of(made), gpus=gpus, autocast=autocast)
         if name_of(made) != "single":
-            _check_held(model, optimizer)
+            check_held(model, optimizer)
         self._worker = made.bind(self.comm, task)
-        self._parameters = _trained(model, optimizer)
+        self._parameters = trained_parameters(model, optimizer)
 
     @property
     def trains(self) -> bool:
@@ -158,7 +159,7 @@ class Trainer:
         the weights of the epoch with the lowest loss. `on_epoch` is called on every rank with each
         epoch as soon as it is done.
         """
-        if _trained(self.model, self._optimizer) != self._parameters:
+        if trained_parameters(self.model, self._optimizer) != self._parameters:
             raise UsageError(
                 "parameters have been frozen, set free, added or taken away since this Trainer was "
                 "made: make a new one (gather_optimizer_state() before has it go on from there)"
@@ -304,22 +305,6 @@ class Trainer:
     def report(self) -> Sequence[Table]:
         """Collective. What the strategy has to say after the last step."""
         return self._worker.report()
-
-
-def _trained(model: nn.Module, optimizer: Optimizer) -> tuple[list[str], list[list[int]]]:
-    """Which parameters get gradients, and which the optimizer steps, group by group."""
-    free = [name for name, one in model.named_parameters() if one.requires_grad]
-    return free, [[id(one) for one in group["params"]] for group in optimizer.param_groups]
-
-
-def _check_held(model: nn.Module, optimizer: Optimizer) -> None:
-    """Refuse what no strategy would exchange, and so would be another on every rank."""
-    known = set(model.parameters())
-    if any(one not in known for group in optimizer.param_groups for one in group["params"]):
-        raise UsageError(
-            "the optimizer holds a parameter that is not the model's: make it an attribute of the "
-            "model (of an nn.Module around it), so that the ranks share it"
-        )
 
 
 def _check_fit(name: str, *, gpus: bool, autocast: torch.dtype | None) -> None:
