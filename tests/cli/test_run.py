@@ -34,6 +34,28 @@ if {condition}:
     raise RuntimeError("the seventh seal")
 comm.allreduce(torch.ones(3))
 """
+EXIT_ON_1 = """
+import sys, time
+import phalanx.horovod.torch as hvd
+hvd.init()
+if hvd.rank() == 1:
+    {action}
+time.sleep(600)
+"""
+EXIT_WELL = """
+import sys, threading, torch
+import phalanx.horovod.torch as hvd
+hvd.init()
+try:
+    sys.exit(3)
+except SystemExit as error:
+    assert error.code == 3
+thread = threading.Thread(target=sys.exit, args=(3,))
+thread.start()
+thread.join()
+print(hvd.allreduce(torch.ones(1), op=hvd.Sum).item(), flush=True)
+sys.exit(0)
+"""
 
 
 def shown(done: subprocess.CompletedProcess[str]) -> list[tuple[list[str], dict[str, str], int]]:
@@ -98,6 +120,34 @@ def test_a_script_with_phalanx_fails_with_one_traceback(
     assert "the seventh seal" in done.stderr
     assert "MPI_ABORT" not in done.stderr
     assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "code", "printed"),
+    [
+        ("sys.exit(3)", 3, ""),
+        ("exit(3)", 3, ""),
+        ("sys.exit('no such file')", 1, "no such file\n"),
+        ("sys.exit(-1)", 255, ""),
+    ],
+)
+def test_a_rank_of_horovod_that_exits_ends_the_job(
+    phalanx: Phalanx, tmp_path: Path, action: str, code: int, printed: str
+) -> None:
+    """At once, although the other one is busy and hears of nothing."""
+    (tmp_path / "fail.py").write_text(EXIT_ON_1.format(action=action))
+    done = phalanx("run", "-n", 2, sys.executable, "fail.py")
+    assert done.returncode == code, done.stderr
+    assert done.stderr == f"{printed}rank 1 exited with code {code}; the job has been stopped\n"
+    assert left_behind(tmp_path) == []
+
+
+def test_exits_that_are_no_failure(phalanx: Phalanx, tmp_path: Path) -> None:
+    """Caught, of a thread, or successful: the job goes on, and to a good end."""
+    (tmp_path / "exit.py").write_text(EXIT_WELL)
+    done = phalanx("run", "-n", 2, sys.executable, "exit.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "2.0\n" * 2
 
 
 def test_ctrl_c_ends_every_rank(start: Start, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Some of the ranks, by themselves; and who is who."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -76,6 +78,69 @@ def test_start_again() -> None:
     hvd.shutdown()
     hvd.init(comm=[0, 1])
     assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 2
+
+
+@pytest.mark.ranks(3)
+def test_static_sets_that_differ_by_rank() -> None:
+    """Horovod's guide: "Static process sets from MPI communicators"."""
+    from mpi4py import MPI
+
+    hvd.shutdown()
+    everyone = MPI.COMM_WORLD.Dup()
+    some = everyone.Split(everyone.rank % 2, everyone.rank)
+    own = hvd.ProcessSet(some)
+    with pytest.raises(UsageError, match=r"a communicator's ranks.* is not known yet"):
+        own.ranks  # noqa: B018
+    hvd.init(everyone, process_sets=[own])
+    assert (own.ranks, own.process_set_id) == (([1], 2) if hvd.rank() == 1 else ([0, 2], 1))
+    total = hvd.allreduce(torch.tensor(hvd.rank()), op=hvd.Sum, process_set=own)
+    assert total.item() == (1 if hvd.rank() == 1 else 2)
+    with pytest.raises(UsageError, match=r"there is a process set of ranks \[0, 2\] already"):
+        hvd.add_process_set([0, 2])
+    added = hvd.add_process_set(hvd.ProcessSet([0, 1]))
+    assert added.process_set_id == 3
+    some.Free()
+
+
+@pytest.mark.ranks(2)
+def test_sets_of_the_same_ranks_are_one() -> None:
+    from mpi4py import MPI
+
+    hvd.shutdown()
+    host = MPI.COMM_WORLD.Split_type(MPI.COMM_TYPE_SHARED)
+    on_host, pair, one, same = (hvd.ProcessSet(ranks) for ranks in (host, [1, 0], [0], [0]))
+    hvd.init(process_sets=[on_host, pair, one, same, hvd.global_process_set])
+    sets = (on_host, pair, one, same, hvd.global_process_set)
+    assert [each.process_set_id for each in sets] == [0, 0, 1, 1, 0]
+    assert on_host.next_number() + 1 == hvd.global_process_set.next_number()
+    assert not hvd.remove_process_set(on_host)
+    assert hvd.remove_process_set(one)
+    assert same.process_set_id is None
+    host.Free()
+
+
+@pytest.mark.ranks(2)
+@pytest.mark.parametrize(
+    ("on_rank_1", "message"),
+    [([7], r"rank 1: a process set has ranks from 0 to 1, not \[7\]"), ("null", "MPI.COMM_NULL")],
+)
+def test_an_init_that_fails_has_started_nothing(on_rank_1: Any, message: str) -> None:
+    from mpi4py import MPI
+
+    last = hvd.rank() == 1
+    hvd.shutdown()
+    wrong = hvd.ProcessSet(MPI.COMM_NULL if on_rank_1 == "null" else on_rank_1)
+    with pytest.raises(UsageError, match=message):
+        hvd.init(process_sets=[wrong if last else hvd.ProcessSet([0])])
+    assert not hvd.is_initialized()
+    hvd.init(process_sets=[[0]])
+    assert hvd.allreduce(torch.ones(1), op=hvd.Sum).item() == 2
+
+
+@pytest.mark.parametrize("ranks", [3, "01", [0.5]])
+def test_what_is_no_process_set(ranks: Any) -> None:
+    with pytest.raises(UsageError, match="takes a list of ranks or a communicator, not"):
+        hvd.ProcessSet(ranks)
 
 
 def test_a_single_process_needs_no_mpi() -> None:

@@ -53,6 +53,7 @@ def equals_one_rank(_folder: Path) -> Any:
         "fp16": parity(sgd, compression=hvd.Compression.fp16),
         "sum": parity(sgd, lambda: keras.optimizers.SGD(0.2, momentum=0.9), op=hvd.Sum),
         "predivided": parity(sgd, gradient_predivide_factor=2.0),
+        "local gradients": parity(sgd, scale_local_gradients=True),
     }
 
 
@@ -126,10 +127,17 @@ def schedules(_folder: Path) -> Any:
 
     warmup = hvd.callbacks.LearningRateWarmupCallback(0.8, warmup_epochs=2, verbose=1)
     schedule = hvd.callbacks.LearningRateScheduleCallback
-    steps = [schedule(0.8, 0.5, start_epoch=1, end_epoch=2), schedule(0.8, 0.1, start_epoch=2)]
+    steps = [
+        schedule(0.8, lambda _epoch: 0.5, start_epoch=1, end_epoch=2),
+        schedule(0.8, lambda _epoch: 0.1, start_epoch=2),
+    ]
+    never = hvd.callbacks.LearningRateWarmupCallback(0.8, warmup_epochs=0, verbose=1)
     return {
         "warmup": rates(warmup, epochs=3),
+        "no warmup": rates(never, epochs=2),
         "steps": rates(*steps, epochs=3),
+        "decay": rates(schedule(0.8, 0.5, start_epoch=1), epochs=4),
+        "smooth decay": rates(schedule(0.8, 0.5, start_epoch=1, staircase=False), epochs=3),
         "smooth": rates(schedule(0.8, lambda epoch: 1 / (1 + epoch), staircase=False), epochs=2),
     }
 
@@ -194,6 +202,24 @@ def saved_and_loaded(folder: Path) -> Any:
         "best": best.exists(),
         "class": type(plain.optimizer) is type(sgd()),
     }
+
+
+def best_models(folder: Path) -> Any:
+    """Both forms of the checkpoint: Phalanx's with a file, and Horovod's without."""
+    checkpoint = hvd.callbacks.BestModelCheckpoint
+    first, later = folder / f"first-{hvd.rank()}.keras", folder / f"later-{hvd.rank()}.keras"
+    set_later = checkpoint("loss", save_freq="epoch")
+    set_later.filepath = str(later)
+    by_name = checkpoint(monitor="loss", filepath=str(first))
+    fit(compiled(make_model(seed=1), sgd()), epochs=1, callbacks=[by_name, set_later])
+    message = None
+    try:
+        nowhere = checkpoint(monitor="val_loss", mode="min")
+        fit(compiled(make_model(seed=1), sgd()), epochs=1, callbacks=[nowhere])
+    except UsageError as error:
+        message = str(error)
+    monitors = [one.monitor for one in (set_later, by_name, checkpoint("best.keras"), nowhere)]
+    return {"saved": [first.exists(), later.exists()], "monitors": monitors, "message": message}
 
 
 def values(_folder: Path) -> Any:
@@ -275,7 +301,7 @@ def refusals(_folder: Path) -> Any:
 
 SCENARIOS = [
     equals_one_rank, several_passes, not_compiled, embedding, metrics, schedules,
-    momentum_correction, overflow, saved_and_loaded, values, in_a_compiled_step,
+    momentum_correction, overflow, saved_and_loaded, best_models, values, in_a_compiled_step,
     adasum, refusals,
 ]  # fmt: skip
 

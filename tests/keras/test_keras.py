@@ -79,6 +79,10 @@ def test_the_learning_rate_follows_its_schedule(found: Found) -> None:
         rising = [0.4 + 0.4 * batch / 8 for batch in range(1, 9)]
         assert rates["warmup"] == pytest.approx(rising + [0.8] * 4)
         assert rates["steps"] == pytest.approx([0.1] * 4 + [0.4] * 4 + [0.08] * 4)
+        assert rates["no warmup"] == pytest.approx([0.1] * 8)
+        assert rates["decay"] == pytest.approx([0.1] * 4 + [0.8] * 4 + [0.4] * 4 + [0.2] * 4)
+        halving = [0.8 * 0.5 ** (batch / 4) for batch in range(8)]
+        assert rates["smooth decay"] == pytest.approx([0.1] * 4 + halving)
         assert rates["smooth"] == pytest.approx([0.8 / (1 + batch / 4) for batch in range(8)])
 
 
@@ -101,6 +105,14 @@ def test_models_are_saved_and_loaded(found: Found) -> None:
         assert one["plain"] < EXACT
         assert one["class"]
     assert [one["best"] for one in found["saved_and_loaded"]] == [True, False]
+
+
+def test_the_best_model_is_saved_where_it_is_said(found: Found) -> None:
+    first, second = found["best_models"]
+    assert first["monitors"] == ["loss", "loss", "val_loss", "val_loss"]
+    assert (first["saved"], second["saved"]) == ([True, True], [False, False])
+    assert "BestModelCheckpoint(monitor='val_loss') has no file" in first["message"]
+    assert second["message"] is None  # rank 0 alone has something to save
 
 
 def test_operations_on_values(found: Found) -> None:

@@ -1,5 +1,6 @@
 """One rank's failure ends the whole job: said once, by the rank that failed first."""
 
+import atexit
 import os
 import socket
 import sys
@@ -7,6 +8,7 @@ import time
 import traceback
 from types import TracebackType
 
+from phalanx.comm.exit_status import exit_status, notice_exits
 from phalanx.comm.job import Job, current_job, is_first_rank
 from phalanx.errors import LaunchError, PhalanxError
 
@@ -31,7 +33,10 @@ def end_run(error: BaseException) -> int:
 
 
 def end_job_on_uncaught_errors() -> None:
-    """From now on an uncaught exception on any rank ends the whole job, not just that rank."""
+    """From now on an uncaught exception on any rank ends the whole job, not just that rank.
+
+    So does an exit with a status that is not 0, which is then the job's.
+    """
 
     def hook(
         _kind: type[BaseException], error: BaseException, _trace: TracebackType | None
@@ -39,6 +44,22 @@ def end_job_on_uncaught_errors() -> None:
         end_run(error)
 
     sys.excepthook = hook
+    notice_exits()
+    atexit.register(_end_job_after_failing_exit, os.getpid())
+
+
+def _end_job_after_failing_exit(rank_process: int) -> None:
+    """The others do not know of it, and MPI's own end would wait for theirs."""
+    status, job = exit_status(), current_job()
+    alone = job is None or job.size == 1
+    if status == 0 or alone or os.getpid() != rank_process:  # a fork's exit is not the rank's
+        return
+    if job is not None and _first_to_fail(job):
+        line = f"rank {job.rank} exited with code {status}; the job has been stopped"
+        print(line, file=sys.stderr, flush=True)
+    else:
+        time.sleep(3)  # the first one is ending the job; this rank has nothing to add
+    _abort(status)
 
 
 def exit_code_of(error: BaseException) -> int:

@@ -4,9 +4,14 @@ import sys
 from collections.abc import Sequence
 
 from phalanx.comm.process import keep_freed_memory
-from phalanx.errors import UsageError
+from phalanx.errors import PhalanxError, UsageError
 from phalanx.horovod import context
-from phalanx.horovod.process_sets import ProcessSet, add_process_set, forget_all
+from phalanx.horovod.process_sets import (
+    ProcessSet,
+    add_static_process_sets,
+    as_process_set,
+    forget_all,
+)
 
 
 def init(
@@ -15,7 +20,8 @@ def init(
     """Collective. Get ready; does nothing if this was done before.
 
     `comm` is a list of ranks, an mpi4py communicator or one of Phalanx; by default all ranks of the
-    job. The environment variables of Horovod are read now. Works in a single process without MPI.
+    job. `process_sets` may differ from rank to rank. If this fails, nothing has been started.
+    The environment variables of Horovod are read now. Works in a single process without MPI.
     glibc's allocator is told to keep freed memory, as in `phalanx train`: a CNN steps faster by a
     third; MALLOC_TRIM_THRESHOLD_ and its like in the environment say otherwise.
     """
@@ -23,11 +29,15 @@ def init(
         return
     if isinstance(process_sets, str) and process_sets.lower() != "dynamic":
         raise UsageError(f"process_sets is a list or 'dynamic', not '{process_sets}'")
+    given = [] if process_sets is None or isinstance(process_sets, str) else process_sets
+    wanted = [as_process_set(one) for one in given]
     context.open_context(comm)
     keep_freed_memory()
-    if process_sets is not None and not isinstance(process_sets, str):
-        for process_set in process_sets:
-            add_process_set(process_set)
+    try:
+        add_static_process_sets(wanted)
+    except PhalanxError:
+        shutdown()
+        raise
 
 
 def shutdown() -> None:

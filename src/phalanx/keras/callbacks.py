@@ -12,7 +12,9 @@ from phalanx.keras.presence import keras
 from phalanx.keras.variables import broadcast_global_variables
 
 Logs = dict[str, Any] | None
-#: The learning rate's factor: a number, or what makes one of the epoch.
+#: How the names of the files that Keras writes end.
+_FILE_ENDINGS = (".keras", ".h5")
+#: The learning rate's factor: what makes it of the epoch, or by how much it changes in each.
 Multiplier = float | Callable[[float], float]
 
 
@@ -159,10 +161,10 @@ def _scale_momentum(optimizer: Any, ratio: float) -> None:
 
 @final
 class LearningRateScheduleCallback(_Schedule):
-    """Sets the learning rate to `initial_lr * multiplier` from `start_epoch` on.
+    """Sets the learning rate to a multiple of `initial_lr` from `start_epoch` on.
 
-    `multiplier` is a number or a function of the epoch; with `staircase=False` also of fractions of
-    it, batch by batch.
+    `multiplier` is a function of the epoch, or a number: exponential decay, by that much in every
+    epoch after `start_epoch`. With `staircase=False` the epoch has fractions, batch by batch.
     """
 
     def __init__(
@@ -171,14 +173,15 @@ class LearningRateScheduleCallback(_Schedule):
         steps_per_epoch: int | None = None,
     ) -> None:  # fmt: skip
         super().__init__(
-            initial_lr, start=start_epoch, end=end_epoch,
-            staircase=staircase or not callable(multiplier),
+            initial_lr, start=start_epoch, end=end_epoch, staircase=staircase,
             momentum_correction=momentum_correction, steps_per_epoch=steps_per_epoch,
         )  # fmt: skip
         self.multiplier = multiplier
 
     def factor(self, epoch: float) -> float:
-        return self.multiplier(epoch) if callable(self.multiplier) else self.multiplier
+        if callable(self.multiplier):
+            return self.multiplier(epoch)
+        return float(self.multiplier ** (epoch - self.start_epoch))
 
 
 @final
@@ -186,15 +189,15 @@ class LearningRateWarmupCallback(_Schedule):
     """Raises the learning rate from `initial_lr / size()` to `initial_lr` over the first epochs.
 
     `initial_lr` is the one scaled by the number of ranks, which large batches take only after a
-    while (Goyal et al., 2017).
+    while (Goyal et al., 2017). With `warmup_epochs=0` it is left alone.
     """
 
     def __init__(
         self, initial_lr: float, warmup_epochs: int = 5, momentum_correction: bool = True,
         steps_per_epoch: int | None = None, verbose: int = 0,
     ) -> None:  # fmt: skip
-        if warmup_epochs < 1:
-            raise UsageError(f"warmup_epochs must be at least 1, not {warmup_epochs}")
+        if warmup_epochs < 0:
+            raise UsageError(f"warmup_epochs must be at least 0, not {warmup_epochs}")
         super().__init__(
             initial_lr, start=0, end=warmup_epochs, staircase=False,
             momentum_correction=momentum_correction, steps_per_epoch=steps_per_epoch,
@@ -219,11 +222,18 @@ class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):  # type: ignore[misc
     """Keeps the best model so far, written by rank 0 alone.
 
     The ranks share a folder, or only rank 0 needs one. Behind a MetricAverageCallback "best" means
-    best over all ranks. Takes the options of `keras.callbacks.ModelCheckpoint`.
+    best over all ranks. Takes the options of `keras.callbacks.ModelCheckpoint`. As with Horovod the
+    first argument may be `monitor`, and `filepath` be set later.
     """
 
-    def __init__(self, filepath: Any, monitor: str = "val_loss", **options: Any) -> None:
-        super().__init__(filepath, monitor, **{"save_best_only": True} | options)
+    def __init__(self, filepath: Any = None, monitor: str | None = None, **options: Any) -> None:
+        if monitor is None and isinstance(filepath, str) and not filepath.endswith(_FILE_ENDINGS):
+            filepath, monitor = None, filepath
+        # Keras looks at the file's ending now: this one is right whatever is saved.
+        path = "later.weights.h5" if filepath is None else filepath
+        super().__init__(path, monitor or "val_loss", **{"save_best_only": True} | options)
+        if filepath is None:
+            self.filepath: str | None = None
 
     def on_train_batch_end(self, batch: int, logs: Logs = None) -> None:
         if rank() == 0:
@@ -232,3 +242,11 @@ class BestModelCheckpoint(keras.callbacks.ModelCheckpoint):  # type: ignore[misc
     def on_epoch_end(self, epoch: int, logs: Logs = None) -> None:
         if rank() == 0:
             super().on_epoch_end(epoch, logs)
+
+    def _save_model(self, *arguments: Any, **named: Any) -> None:
+        if self.filepath is None:
+            raise UsageError(
+                f"BestModelCheckpoint(monitor='{self.monitor}') has no file to save the model in: "
+                "give it filepath='best.keras', or set its attribute filepath before the training"
+            )
+        super()._save_model(*arguments, **named)

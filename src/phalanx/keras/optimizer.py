@@ -176,6 +176,7 @@ def DistributedOptimizer(  # noqa: N802
     num_groups: int = 0,
     groups: Any = None,
     process_set: ProcessSet = global_process_set,
+    scale_local_gradients: bool = True,
 ) -> Any:
     """The same optimizer, which from now on combines gradients over the ranks before each update.
 
@@ -183,7 +184,8 @@ def DistributedOptimizer(  # noqa: N802
     can load such a model. With `backward_passes_per_step` gradients are added up (or averaged:
     `average_aggregated_gradients`) over so many batches between two exchanges. All gradients travel
     together, dense and on the host, so `name`, `device_dense`, `device_sparse`, `sparse_as_dense`,
-    `num_groups` and `groups` change nothing.
+    `num_groups` and `groups` change nothing; nor does `scale_local_gradients`, as no variable is
+    local to a rank.
     """
     _check(optimizer, op, predivides=gradient_predivide_factor != 1.0)
     options = Options(
