@@ -25,6 +25,18 @@ def test_joined_ranks_count_as_zeros() -> None:
 
 
 @pytest.mark.ranks(2, 3)
+def test_operations_without_a_name_go_on_afterwards() -> None:
+    """Ranks that joined early have asked for fewer of them."""
+    rank, size = hvd.rank(), hvd.size()
+    for _ in range(2):
+        for _ in range(1 + 2 * rank):
+            hvd.allreduce(torch.ones(2))
+        hvd.join()
+        assert hvd.allreduce(torch.ones(2), op=hvd.Sum).tolist() == [size] * 2
+        assert hvd.allgather(torch.tensor([rank])).tolist() == list(range(size))
+
+
+@pytest.mark.ranks(2, 3)
 def test_all_ranks_hear_of_the_same_last_one() -> None:
     last = hvd.join()
     assert hvd.allgather(torch.tensor([last])).tolist() == [last] * hvd.size()

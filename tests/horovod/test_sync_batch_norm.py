@@ -54,3 +54,43 @@ def test_running_statistics_and_evaluation() -> None:
     torch.testing.assert_close(synced(part), expected(part), rtol=1e-5, atol=1e-5)
     with pytest.raises(UsageError, match=r"not \[2, 3\]"):
         synced(torch.ones(2, 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("weights", ["wide", "narrow"])
+def test_sixteen_bits(dtype: torch.dtype, weights: str) -> None:
+    """Statistics are not rounded to them, and the output has the input's dtype."""
+    generator = torch.Generator().manual_seed(3)
+    whole = (torch.randn(4 * hvd.size(), 4, 3, 2, generator=generator) + 10).to(dtype)
+    upstream = torch.randn(whole.shape, generator=generator).to(dtype)
+    expected, synced = nn.BatchNorm2d(4), hvd.SyncBatchNorm(4)
+    synced.train(hvd.size() > 1)  # on one rank it is torch's own, which rounds
+    expected.train(hvd.size() > 1)
+    if weights == "narrow":
+        synced.to(dtype)
+    mine = slice(4 * hvd.rank(), 4 * hvd.rank() + 4)
+    joined, part = whole.float().requires_grad_(), whole[mine].clone().requires_grad_()
+    wanted, output = expected(joined), synced(part)
+    assert output.dtype is dtype
+    torch.testing.assert_close(output, wanted[mine].to(dtype))
+    if weights == "wide":
+        torch.testing.assert_close(synced.running_mean, expected.running_mean)
+        torch.testing.assert_close(synced.running_var, expected.running_var)
+    wanted.backward(upstream.float())
+    output.backward(upstream[mine])
+    assert part.grad is not None
+    assert joined.grad is not None
+    assert synced.weight.grad is not None
+    torch.testing.assert_close(part.grad, joined.grad[mine].to(dtype))
+    assert synced.weight.grad.dtype is synced.weight.dtype
+    total = hvd.allreduce(synced.weight.grad.float(), op=hvd.Sum)
+    torch.testing.assert_close(total, expected.weight.grad, rtol=1e-2, atol=1e-1)
+
+
+def test_autocast() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 3, 1), hvd.SyncBatchNorm(3))
+    with torch.autocast("cpu", torch.bfloat16):
+        output = model(torch.randn(4, 3, 2, 2))
+    assert output.dtype is torch.bfloat16
+    output.float().sum().backward()
+    assert next(model.parameters()).grad is not None

@@ -20,10 +20,17 @@ class Details(NamedTuple):
     groups: tuple[tuple[int, ...], ...]
     #: Parameters that this rank cannot put in a bucket: their gradients are sparse.
     apart: tuple[int, ...]
+    #: Parameters whose gradients came sparse, in a bucket or not.
+    sparse: tuple[int, ...]
+    #: Parameters whose memory is in that order on this rank.
+    channels_last: tuple[int, ...]
     #: Whether float32 travels as float16.
     halved: bool
     #: What sums are divided by.
     divisor: float
+    #: The channel that this one takes the place of, and how many steps this rank has begun in it.
+    before: str
+    steps: int
 
 
 class Bucket(NamedTuple):

@@ -1,7 +1,8 @@
 """A communicator for the gradients of one DistributedOptimizer, which all ranks have opened.
 
-Every step is the same sums in the same order, so they need no names. A rank that has joined knows
-from the opening what these sums are, and stands in with zeros.
+Every step is the same sums in the same order, so they need no names. Ranks may have parameters in
+different orders: the first rank's is that of the channel. A rank that has joined knows from the
+opening what these sums are, and stands in with zeros.
 """
 
 from typing import final
@@ -21,9 +22,21 @@ class Channel:
         first = match.any
         details: Details = first.details
         self.name = match.name.partition(".")[2]
-        self.shapes = first.shapes
+        self.names, self.shapes = details.names, first.shapes
+        numbers = {name: number for number, name in enumerate(self.names)}
+        told: list[Details] = [one.details for one in match.by_rank.values()]
+
+        def numbered(one: Details, indices: tuple[int, ...]) -> frozenset[int]:
+            return frozenset(numbers[one.names[index]] for index in indices)
+
         #: Parameters that some rank cannot put in a bucket.
-        self.apart = frozenset(i for one in match.by_rank.values() for i in one.details.apart)
+        self.apart = frozenset[int]().union(*(numbered(one, one.apart) for one in told))
+        #: Parameters whose gradients came sparse on some rank.
+        self.sparse = frozenset[int]().union(*(numbered(one, one.sparse) for one in told))
+        #: Parameters whose memory is in that order on all ranks.
+        self.channels_last = numbered(details, details.channels_last).intersection(
+            *(numbered(one, one.channels_last) for one in told)
+        )
         self.buckets = plan_buckets(first.shapes, first.dtypes, details=details, apart=self.apart)
         self._control = control
         self._comm = control.split(0, control.rank)

@@ -16,6 +16,7 @@ from phalanx.horovod.operations import (
     begin,
     check_group,
     check_reduction,
+    checked,
     everything,
     request,
     run,
@@ -27,21 +28,29 @@ _ALL = global_process_set
 
 
 def _reduction(
-    tensors: Sequence[Tensor], average: bool | None, op: ReduceOp | None, where: ProcessSet
-) -> str:
-    chosen = chosen_op(average, op)
-    check_reduction(chosen, tensors, where)
-    return chosen.value
+    tensors: Sequence[Tensor], average: bool | None, name: str | None, op: ReduceOp | None,
+    where: ProcessSet, grouped: bool,
+) -> str:  # fmt: skip
+    def check() -> str:
+        chosen = chosen_op(average, op)
+        check_reduction(chosen, tensors, where)
+        return chosen.value
+
+    return checked(check, "allreduce", name, where, grouped=grouped)
+
+
+def _group(tensors: Sequence[Tensor], name: str | None, where: ProcessSet) -> list[Tensor]:
+    return checked(lambda: check_group(tensors), "allreduce", name, where, grouped=True)
 
 
 def _allreduce(
     tensors: list[Tensor], average: bool | None, name: str | None, op: ReduceOp | None,
-    prescale: float, postscale: float, where: ProcessSet, **more: Any,
+    prescale: float, postscale: float, where: ProcessSet, grouped: bool = False, **more: Any,
 ) -> Any:  # fmt: skip
-    chosen = _reduction(tensors, average, op, where)
+    chosen = _reduction(tensors, average, name, op, where, grouped)
     return request(
         "allreduce", tensors, name, process_set=where, op=chosen, prescale=float(prescale),
-        postscale=float(postscale), **more,
+        postscale=float(postscale), grouped=grouped, **more,
     )  # fmt: skip
 
 
@@ -53,7 +62,7 @@ def _allreduced(
     sent = [tensor for tensor, _ in small]
     if gradients.needs_gradient(sent):
         fields = {
-            "op": _reduction(sent, average, op, where), "prescale": float(prescale),
+            "op": _reduction(sent, average, name, op, where, grouped), "prescale": float(prescale),
             "postscale": float(postscale), "grouped": grouped,
         }  # fmt: skip
         results = gradients.differentiable(gradients.Allreduce, name, where, fields, *sent)
@@ -113,8 +122,8 @@ def grouped_allreduce(
 ) -> list[Tensor]:  # fmt: skip
     """Collective. `allreduce` of several tensors, all or none of them."""
     return _allreduced(
-        check_group(tensors), average, name, compression, op, prescale_factor, postscale_factor,
-        process_set, True,
+        _group(tensors, name, process_set), average, name, compression, op, prescale_factor,
+        postscale_factor, process_set, True,
     )  # fmt: skip
 
 
@@ -125,8 +134,8 @@ def grouped_allreduce_async(
 ) -> int:  # fmt: skip
     """Collective. Begin `grouped_allreduce`."""
     asked = _allreduce(
-        check_group(tensors), average, name, op, prescale_factor, postscale_factor, process_set,
-        grouped=True, in_place=_in_place,
+        _group(tensors, name, process_set), average, name, op, prescale_factor, postscale_factor,
+        process_set, grouped=True, in_place=_in_place,
     )  # fmt: skip
     return begin(asked, everything)
 
@@ -138,8 +147,8 @@ def grouped_allreduce_(
 ) -> list[Tensor]:  # fmt: skip
     """Collective. `grouped_allreduce` in place."""
     asked = _allreduce(
-        check_group(tensors), average, name, op, prescale_factor, postscale_factor, process_set,
-        grouped=True, in_place=True,
+        _group(tensors, name, process_set), average, name, op, prescale_factor, postscale_factor,
+        process_set, grouped=True, in_place=True,
     )  # fmt: skip
     return run(asked, everything)  # type: ignore[no-any-return]
 
@@ -159,7 +168,7 @@ def broadcast(
     tensor: Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = _ALL
 ) -> Tensor:
     """Collective. The tensor of `root_rank` (a rank of the job), in a new one."""
-    _check_root(root_rank, process_set)
+    _check_root(root_rank, name, process_set)
     if gradients.needs_gradient([tensor]):
         arguments = tensor, root_rank, name, process_set
         return gradients.differentiable(gradients.Broadcast, *arguments)  # type: ignore[no-any-return]
@@ -170,7 +179,7 @@ def broadcast_async(
     tensor: Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = _ALL
 ) -> int:
     """Collective. Begin `broadcast`."""
-    _check_root(root_rank, process_set)
+    _check_root(root_rank, name, process_set)
     return begin(request("broadcast", [tensor], name, process_set=process_set, root=root_rank))
 
 
@@ -178,7 +187,7 @@ def broadcast_(
     tensor: Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = _ALL
 ) -> Tensor:
     """Collective. `broadcast` in place."""
-    _check_root(root_rank, process_set)
+    _check_root(root_rank, name, process_set)
     return run(  # type: ignore[no-any-return]
         request("broadcast", [tensor], name, process_set=process_set, root=root_rank, in_place=True)
     )
@@ -188,12 +197,15 @@ def broadcast_async_(
     tensor: Tensor, root_rank: int, name: str | None = None, process_set: ProcessSet = _ALL
 ) -> int:
     """Collective. Begin `broadcast_`."""
-    _check_root(root_rank, process_set)
+    _check_root(root_rank, name, process_set)
     return begin(
         request("broadcast", [tensor], name, process_set=process_set, root=root_rank, in_place=True)
     )
 
 
-def _check_root(root: int, where: ProcessSet) -> None:
-    if root not in where.ranks:
-        raise UsageError(f"broadcast: root_rank {root} is not one of the ranks {where.ranks}")
+def _check_root(root: int, name: str | None, where: ProcessSet) -> None:
+    def check() -> None:
+        if root not in where.ranks:
+            raise UsageError(f"broadcast: root_rank {root} is not one of the ranks {where.ranks}")
+
+    checked(check, "broadcast", name, where)

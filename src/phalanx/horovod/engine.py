@@ -23,6 +23,7 @@ does it say so here, which is how joined ranks learn of it.
 """
 
 import threading
+from collections import Counter
 from typing import Any, final
 
 from phalanx.comm.base import Call, Communicator
@@ -55,6 +56,9 @@ class Engine:
         self.members = members
         #: What DistributedOptimizers exchange through, by name.
         self.channels: dict[str, Channel] = {}
+        self._occurrences: Counter[str] = Counter()
+        #: How often all ranks have joined.
+        self.joins = 0
         self._parley = Parley(comm, settings, members=members, timeline=timeline)
         self._executor = Executor(
             comm,
@@ -77,9 +81,18 @@ class Engine:
         self._closing = Pending(Description("shutdown", "shutdown"))
         self._closed = False
 
+    def occurrence(self, name: str) -> int:
+        """How often this was asked of the same name before."""
+        with self._news:
+            self._occurrences[name] += 1
+            return self._occurrences[name] - 1
+
     def submit(self, pending: Pending, *, wake: bool = True) -> None:
         """Ask for an operation; `wake`: begin now, though nobody waits for it yet."""
         name = pending.description.name
+        before = self._mine.get(name)
+        if before is not None and before.description.refused:
+            self._wait(before)  # the others' call that goes with it is not this one
         with self._news:
             if self._failure is not None:
                 raise HorovodInternalError(self._failure)
@@ -94,6 +107,12 @@ class Engine:
 
     def wait(self, pending: Pending) -> Any:
         """The result of an operation, once it is there; raises if it failed."""
+        self._wait(pending)
+        if pending.error is not None:
+            raise HorovodInternalError(pending.error)
+        return pending.result
+
+    def _wait(self, pending: Pending) -> None:
         if not pending.done:
             with self._news:
                 self._waiters += 1
@@ -103,9 +122,6 @@ class Engine:
                 with self._news:
                     self._waiters -= 1
                     self._wake()
-        if pending.error is not None:
-            raise HorovodInternalError(pending.error)
-        return pending.result
 
     def watch(self, channel: Channel) -> Pending:
         """Say that this rank waits for a step of a channel, until `unwatch`.
@@ -240,6 +256,7 @@ class Engine:
             if "join" in self._mine and name in self.channels:
                 self.channels[name].stand_in(until=steps)
         if parley.last_to_join is not None:
+            self.joins += 1
             for channel in self.channels.values():
                 channel.settle()  # what this rank stood in for, before its own gradients come
         with self._news:

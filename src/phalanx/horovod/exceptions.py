@@ -1,6 +1,6 @@
 """What operations raise, under the names that Horovod gives it."""
 
-from phalanx.errors import PhalanxError
+from phalanx.errors import PhalanxError, UsageError
 
 
 class HorovodInternalError(PhalanxError, RuntimeError):
@@ -15,3 +15,7 @@ class HostsUpdatedInterrupt(RuntimeError):  # noqa: N818
     def __init__(self, skip_sync: bool = False) -> None:
         super().__init__("hosts have come or gone")
         self.skip_sync = skip_sync
+
+
+class CallOrderError(UsageError, AssertionError):
+    """Calls of an optimizer in an order that cannot work; Horovod asserts that they are not."""

@@ -6,6 +6,9 @@ goes on (`sums`). Buckets begin in a fixed order, so nothing has to be negotiate
 in is taken care of apart (`apart`): sparse gradients, and compressors of the user's own, go by name
 through the engine; a parameter that got no gradient counts as zeros; a rank that waits for long
 says so to the engine, which brings in ranks that have joined, or reports those that do not come.
+
+Parameters match by their names, and exchanges by the names of theirs (`title`): ranks may have
+parameters in another order, and optimizers that others have not.
 """
 
 import threading
@@ -14,19 +17,19 @@ from collections.abc import Sequence
 from typing import final
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from phalanx.comm.progress import progress
-from phalanx.errors import UsageError
 from phalanx.horovod.apart import ApartExchange
-from phalanx.horovod.buckets import Bucket, Details
+from phalanx.horovod.buckets import Details
 from phalanx.horovod.channel import Channel
 from phalanx.horovod.compression import Compression
 from phalanx.horovod.engine import Engine
-from phalanx.horovod.exceptions import HorovodInternalError
+from phalanx.horovod.exceptions import CallOrderError, HorovodInternalError
 from phalanx.horovod.options import Options
 from phalanx.horovod.patience import Patience
 from phalanx.horovod.requests import Description, Pending, dtype_names, shapes_of
+from phalanx.horovod.storage import Storage, is_channels_last
 
 #: Seconds after which a rank that waits for the others says so.
 _PATIENCE = 0.05
@@ -39,9 +42,11 @@ class GradientExchange:
     """The gradients of some parameters, combined over the ranks once a step."""
 
     def __init__(
-        self, name: str, named: Sequence[tuple[str, nn.Parameter]], options: Options
+        self, family: str, named: Sequence[tuple[str, nn.Parameter]], options: Options
     ) -> None:
-        self._name, self._options = name, options
+        """`family`: what exchanges of such parameters are called; they are numbered when used."""
+        self._family, self._options = family, options
+        self._name = family
         #: How often the ranks have agreed, and through which engine.
         self._generation = 0
         self._agreed_by: Engine | None = None
@@ -51,19 +56,47 @@ class GradientExchange:
 
     def take(self, named: Sequence[tuple[str, nn.Parameter]]) -> None:
         """Exchange these parameters from now on; the ranks agree on them at the next step."""
+        self._arrange(named)
+        self._looks = self._look()
+        self._engine: Engine | None = None
+        self._channel: Channel | None = None
+        self._buckets: list[Storage] = []
+        self._place: dict[int, Storage] = {}
+        #: Parameters whose gradients are sparse, so that the optimizer may want no others.
+        self._sparse: set[int] = set()
+        self.restart()
+
+    def _arrange(self, named: Sequence[tuple[str, nn.Parameter]]) -> None:
         self._names = [name for name, _ in named]
         self.parameters = [parameter for _, parameter in named]
         self.index = {parameter: index for index, parameter in enumerate(self.parameters)}
-        self._engine: Engine | None = None
-        self._channel: Channel | None = None
-        self._buckets: list[_Storage] = []
-        self._place: dict[int, _Storage] = {}
-        self.restart()
+
+    def _look(self) -> list[tuple[torch.dtype, torch.Size, bool]]:
+        return [(one.dtype, one.shape, is_channels_last(one)) for one in self.parameters]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the ranks have agreed on these parameters."""
+        return self._channel is not None
+
+    @property
+    def fits(self) -> bool:
+        """Whether the parameters still look as they did; `model.half()` changes that."""
+        return self._look() == self._looks
+
+    def title(self, engine: Engine) -> str:
+        """The name that all ranks of an engine know this exchange by."""
+        if engine is not self._agreed_by:
+            self._agreed_by, self._generation = engine, 0
+            self._name = f"{self._family}.{engine.occurrence(self._family)}"
+        return self._name
 
     def restart(self) -> None:
         """Expect the gradients of the next step."""
         self._left = [self.passes] * len(self.parameters)
         self._packed: set[int] = set()
+        #: Those whose gradients are to be sparse afterwards.
+        self._came_sparse: set[int] = set()
         #: Buckets that are on their way.
         self._begun = 0
         #: Whether a backward pass has been here since the last step.
@@ -79,7 +112,7 @@ class GradientExchange:
 
     def _arrived(self, index: int) -> None:
         if self._left[index] <= 0:
-            raise UsageError(
+            raise CallOrderError(
                 f"'{self._names[index]}' got a gradient more than {self.passes} times before "
                 "step(): call step() or synchronize() after each backward pass, or tell "
                 "DistributedOptimizer about more passes with backward_passes_per_step"
@@ -118,6 +151,10 @@ class GradientExchange:
             if index not in self._packed:
                 self._pack(index)
         self._begin_full()
+        if self._begun != len(self._buckets):  # the optimizer would step on this rank's own
+            raise HorovodInternalError(
+                f"{self._name}: only {self._begun} of {len(self._buckets)} buckets have begun"
+            )
         progress().end()  # from here on this thread calls MPI itself
         self._settle(engine, channel)
         if self._begun:
@@ -128,40 +165,51 @@ class GradientExchange:
 
     def _open(self, engine: Engine) -> None:
         """Collective. Agree with the other ranks on what is exchanged, once."""
-        self._generation = self._generation + 1 if engine is self._agreed_by else 1
-        self._agreed_by = engine
+        name = f"{self.title(engine)}.{self._generation + 1}"
         # A rank that had joined when the others agreed has it already.
-        channel = engine.channels.get(f"{self._name}.{self._generation}")
+        channel = engine.channels.get(name)
         if channel is None:
-            channel = self._agree(engine)
-        elif channel.shapes != shapes_of(self.parameters):
+            channel = self._agree(engine, name)
+        own = dict(zip(self._names, shapes_of(self.parameters), strict=True))
+        if own != dict(zip(channel.names, channel.shapes, strict=True)):
             raise HorovodInternalError(
                 f"{self._name}: this rank has other parameters than those that had not joined"
             )
+        self._generation += 1  # not before: ranks that fail to agree try the same name again
+        named = dict(zip(self._names, self.parameters, strict=True))
+        self._arrange([(name, named[name]) for name in channel.names])
+        self._looks = self._look()
         self._engine, self._channel = engine, channel
         self._buckets = [
-            _Storage(bucket, flat, self.parameters)
+            Storage(bucket, flat, self.parameters, channels_last=channel.channels_last)
             for bucket, flat in zip(channel.buckets, channel.sums.flats, strict=True)
         ]
         self._place = {i: one for one in self._buckets for i in one.bucket.indices}
+        self._sparse = set(channel.sparse)
         self._packed = set()
 
-    def _agree(self, engine: Engine) -> Channel:
+    def _agree(self, engine: Engine, name: str) -> Channel:
         options = self._options
         everything = range(len(self.parameters))
-        apart = [i for i in everything if options.is_custom or self._is_sparse(i)]
+        sparse = [i for i in everything if self._is_sparse(i)]
+        apart = sparse if not options.sparse_as_dense else []
+        before = f"{self._name}.{self._generation}"
         numbers = {name: number for number, name in enumerate(self._names)}
         groups = [[numbers[one] for one in group if one in numbers] for group in options.groups]
         details = Details(
             names=tuple(self._names),
             options=options.described(),
             groups=tuple(tuple(group) for group in groups),
-            apart=tuple(apart),
+            apart=tuple(everything if options.is_custom else apart),
+            sparse=tuple(sparse),
+            channels_last=tuple(i for i in everything if is_channels_last(self.parameters[i])),
             halved=options.compression is Compression.fp16,
             divisor=options.divisor,
+            before=before,
+            steps=engine.channels[before].sums.steps if before in engine.channels else 0,
         )
         description = Description(
-            f"open.{self._name}.{self._generation}",
+            f"open.{name}",
             "open",
             dtype_names([parameter.detach() for parameter in self.parameters]),
             shapes_of(self.parameters),
@@ -174,16 +222,22 @@ class GradientExchange:
 
     def _is_sparse(self, index: int) -> bool:
         gradient = self.parameters[index].grad
-        return gradient is not None and gradient.is_sparse and not self._options.sparse_as_dense
+        return gradient is not None and gradient.is_sparse
 
     def _pack(self, index: int) -> None:
         """Put a gradient in its bucket."""
         parameter, storage = self.parameters[index], self._place[index]
-        view, gradient = storage.views[index], parameter.grad
+        view, gradient = storage.view(index), parameter.grad
         if gradient is None:
             view.zero_()
+            if index in self._sparse:
+                self._came_sparse.add(index)
+        elif gradient.is_sparse:
+            view.copy_(gradient.to_dense())
+            self._sparse.add(index)
+            self._came_sparse.add(index)
         elif gradient is not view:
-            view.copy_(gradient.to_dense() if gradient.is_sparse else gradient)
+            view.copy_(gradient)
         if parameter.device.type == "cpu":
             parameter.grad = view
         elif gradient is None or gradient.is_sparse:
@@ -218,6 +272,7 @@ class GradientExchange:
                 if watched is None and time.perf_counter() > deadline:
                     watched = engine.watch(channel)
                 if watched is not None and watched.done:
+                    self._channel = None  # nobody will come to it any more
                     raise HorovodInternalError(f"{self._name}: {watched.error}")
                 engine.nudge()
                 patience.rest()
@@ -226,30 +281,17 @@ class GradientExchange:
                 engine.unwatch(channel)
 
     def _unpack(self) -> None:
-        """Give gradients that are not in buckets, on a GPU, what came of them."""
+        """Give gradients that are not in buckets what came of them."""
         for index, storage in self._place.items():
-            gradient, view = self.parameters[index].grad, storage.views[index]
-            if gradient is not view and gradient is not None:
-                gradient.copy_(view)
-
-
-@final
-class _Storage:
-    """A bucket's memory, and where in it its gradients are."""
-
-    def __init__(self, bucket: Bucket, flat: Tensor, parameters: Sequence[nn.Parameter]) -> None:
-        self.bucket, self.flat = bucket, flat
-        self.missing = len(bucket.indices)
-        self.views: dict[int, Tensor] = {}
-        start = 0
-        for index, size in zip(bucket.indices, bucket.sizes, strict=True):
-            self.views[index] = _view(flat, parameters[index], start)
-            start += size
-
-
-def _view(flat: Tensor, parameter: nn.Parameter, start: int) -> Tensor:
-    """A piece that looks like the parameter, its memory format included."""
-    piece = flat[start : start + parameter.numel()]
-    if parameter.dim() == 4 and parameter.is_contiguous(memory_format=torch.channels_last):
-        return piece.as_strided(parameter.shape, parameter.stride())
-    return piece.view(parameter.shape)
+            parameter, view = self.parameters[index], storage.view(index)
+            gradient = parameter.grad
+            if gradient is not view:
+                if parameter.device.type == "cpu":  # it was replaced after the backward pass
+                    parameter.grad = view
+                elif gradient is not None:
+                    gradient.copy_(view)
+            if not parameter.requires_grad and not view.any():
+                parameter.grad = None  # frozen on all ranks: an optimizer must not touch it
+        for index in self._came_sparse:
+            parameter, view = self.parameters[index], self._place[index].view(index)
+            parameter.grad = view.to_sparse(1).to(parameter.device)

@@ -4,7 +4,7 @@ Every rank keeps the same table, because every rank sees the same rounds; so all
 same conclusions without talking about them. Nothing here communicates.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, final
 
 from phalanx.horovod.requests import Description
@@ -12,6 +12,8 @@ from phalanx.horovod.requests import Description
 #: Operations that a rank which has joined cannot stand in for with zeros.
 _NEEDS_EVERYBODY = frozenset({"allgather", "broadcast", "alltoall", "reducescatter"})
 _ZERO_MEANS_NOTHING = frozenset({"Average", "Sum", "Adasum"})
+#: What all `open`s count as the name of: a rank that waits in one takes part in no other.
+_OPENINGS = "DistributedOptimizer"
 
 
 class Match(NamedTuple):
@@ -88,17 +90,53 @@ class Table:
             return []
         names = [name for name in self._waiting if _bare(name) == bare]
         everyone = {rank: one for name in names for rank, one in self._waiting[name].items()}
-        error = self._difference(everyone, lambda one: f"called {one.verb}", label=f"'{bare}'")
-        taken = [(name, self._waiting.pop(name)) for name in names]
-        matches = [Match(n, by_rank, next(iter(by_rank.values())), error) for n, by_rank in taken]
-        self._touched = dict.fromkeys(name for name in self._touched if name in self._waiting)
+        if bare == _OPENINGS:
+            error = self._compare_parameters(everyone, label=bare) or self._difference(
+                everyone, lambda one: f"stepped {_bare_name(one.name)}", label=bare
+            )
+        else:
+            error = self._difference(everyone, lambda one: f"called {one.verb}", label=f"'{bare}'")
+        return [self._take(name, error) for name in names]
+
+    def take_left_behind(self, watchers: Mapping[str, Mapping[int, int]]) -> list[Match]:
+        """Take out each `open` of ranks that all others wait for in the channel before: neither
+        would ever come to the other. `watchers`: who waits, and in which step, by channel."""
+        matches, everybody = [], set(range(self._size))
+        for name, by_rank in list(self._waiting.items()):
+            first = next(iter(by_rank.values()))
+            if first.verb != "open":
+                continue
+            before = first.details.before
+            steps = min(one.details.steps for one in by_rank.values())
+            behind = [rank for rank, step in watchers.get(before, {}).items() if step > steps]
+            if behind and {*by_rank, *behind, *self.joined} >= everybody:
+                changed, not_changed = (
+                    name_ranks([self._members[rank] for rank in sorted(ranks)])
+                    for ranks in (by_rank, behind)
+                )
+                error = (
+                    f"{before.rpartition('.')[0]}: the parameters to exchange changed on {changed} "
+                    f"but not on {not_changed}: set requires_grad, dtypes and parameter groups "
+                    "alike on all ranks"
+                )
+                matches += [self._take(name, error), Match(f"{before}.step", {}, first, error)]
         return matches
+
+    def _take(self, name: str, error: str | None) -> Match:
+        by_rank = self._waiting.pop(name)
+        self._touched.pop(name, None)
+        return Match(name, by_rank, next(iter(by_rank.values())), error)
 
     def _compare(self, by_rank: dict[int, Description]) -> str | None:
         """Why an operation cannot be carried out as its ranks described it, or None."""
         first = next(iter(by_rank.values()))
-        if len(by_rank) == self._size and all([one == first for one in by_rank.values()]):
+        alike = len(by_rank) == self._size and all([one == first for one in by_rank.values()])
+        if alike and not first.refused:
             return None
+        refusals = {rank: one.refused for rank, one in by_rank.items() if one.refused}
+        if refusals:
+            told = [f"rank {self._members[rank]}: {why}" for rank, why in refusals.items()]
+            return f"{first.name} was refused on {'; on '.join(told)}"
         absent = [self._members[rank] for rank in range(self._size) if rank not in by_rank]
         if absent and first.verb in _NEEDS_EVERYBODY:
             return f"{first.name}: {name_ranks(absent)} joined, and {first.verb} needs every rank"
@@ -107,28 +145,36 @@ class Table:
                 f"{first.name}: {name_ranks(absent)} joined, and zeros change what {first.op} gives"
             )
         if first.verb == "open":
-            return self._compare_parameters(by_rank)
+            return self._compare_parameters(by_rank, label=_bare_name(first.name))
         for feature in _features(first.verb):
             error = self._difference(by_rank, feature, label=first.name)
             if error is not None:
                 return error
         return None
 
-    def _compare_parameters(self, by_rank: dict[int, Description]) -> str | None:
+    def _compare_parameters(self, by_rank: dict[int, Description], *, label: str) -> str | None:
         """The first difference between the parameters of the ranks' optimizers, or None."""
-        name = next(iter(by_rank.values())).name.partition(".")[2]
-        for index in range(max(len(one.shapes) for one in by_rank.values())):
+        looks = {
+            id(one): dict(
+                zip(one.details.names, zip(one.dtypes, one.shapes, strict=True), strict=True)
+            )
+            for one in by_rank.values()
+        }
+        names = dict.fromkeys(name for look in looks.values() for name in look)
+        for index, name in enumerate(names):
 
-            def parameter(one: Description, index: int = index) -> str:
-                if index >= len(one.shapes):
-                    return f"has only {len(one.shapes)} parameters"
-                shape = list(one.shapes[index])
-                return f"has '{one.details.names[index]}' {one.dtypes[index]}{shape}"
+            def parameter(one: Description, name: str = name) -> str:
+                if name not in looks[id(one)]:
+                    return f"has no '{name}'"
+                dtype, shape = looks[id(one)][name]
+                return f"has '{name}' {dtype}{list(shape)}"
 
-            error = self._difference(by_rank, parameter, label=f"{name}, parameter {index}")
+            error = self._difference(by_rank, parameter, label=f"{label}, parameter {index}")
             if error is not None:
                 return error
-        return self._difference(by_rank, lambda one: f"asked for {one.details.options}", label=name)
+        return self._difference(
+            by_rank, lambda one: f"asked for {one.details.options}", label=label
+        )
 
     def _difference(
         self, by_rank: dict[int, Description], feature: Callable[[Description], str], *, label: str
@@ -166,6 +212,11 @@ def _rows_apart(one: Description) -> str:
 
 
 def _bare(name: str) -> str:
+    """What operations of different kinds must not share."""
+    return _OPENINGS if name.startswith("open.") else _bare_name(name)
+
+
+def _bare_name(name: str) -> str:
     return name.partition(".")[2]
 
 

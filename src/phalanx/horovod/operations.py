@@ -1,13 +1,16 @@
 """Asking for operations: names, handles, and what each verb needs to know.
 
 An operation without a name gets one from the order in which its process set's operations without a
-name were asked for, so all ranks must ask for those in the same order.
+name were asked for, so all ranks must ask for those in the same order. Once all ranks have joined
+they count anew: those that joined early have asked for fewer.
+
+Arguments that a rank refuses by itself are no reason for the others to wait for it: it tells them.
 """
 
 import threading
 from collections.abc import Callable, Sequence
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -19,12 +22,14 @@ from phalanx.horovod.process_sets import ProcessSet, global_process_set
 from phalanx.horovod.reductions import Adasum, ReduceOp, check_op
 from phalanx.horovod.requests import Description, Pending, dtype_names, shapes_of
 
+Checked = TypeVar("Checked")
 #: What becomes of a result before the caller gets it.
 Pick = Callable[[Any], Any]
 
 _handles: dict[int, tuple[Engine, Pending, Pick]] = {}
 _numbers = count(1)
-_unnamed: "WeakKeyDictionary[Engine, count[int]]" = WeakKeyDictionary()
+#: How often all ranks had joined, and the numbers of operations without a name since.
+_unnamed: "WeakKeyDictionary[Engine, tuple[int, count[int]]]" = WeakKeyDictionary()
 _naming = threading.Lock()
 
 
@@ -50,11 +55,40 @@ def request(
 ) -> tuple[Engine, Pending]:
     """An operation, described but not asked for yet."""
     engine = process_set.engine()
-    prefix = f"grouped_{verb}" if grouped else verb
-    description = Description(
-        f"{prefix}.{_name(engine, name)}", verb, dtype_names(tensors), shapes_of(tensors), **fields
-    )
+    try:
+        dtypes = dtype_names(tensors)
+    except UsageError as error:
+        refuse(error, verb, name, process_set, grouped=grouped)
+        raise
+    full = f"{_prefix(verb, grouped)}.{_name(engine, name)}"
+    description = Description(full, verb, dtypes, shapes_of(tensors), **fields)
     return engine, Pending(description, tensors, in_place=in_place)
+
+
+def checked(
+    check: Callable[[], Checked],
+    verb: str,
+    name: str | None,
+    process_set: ProcessSet,
+    *,
+    grouped: bool = False,
+) -> Checked:
+    """What a check of this rank's arguments gives; if it refuses them, all ranks hear of it."""
+    try:
+        return check()
+    except UsageError as error:
+        refuse(error, verb, name, process_set, grouped=grouped)
+        raise
+
+
+def refuse(
+    error: UsageError, verb: str, name: str | None, process_set: ProcessSet, *, grouped: bool
+) -> None:
+    """Have an operation fail on the ranks that ask for it, now or later. Waits for nobody."""
+    engine = process_set.engine()
+    if engine.comm.size > 1:
+        full = f"{_prefix(verb, grouped)}.{_name(engine, name)}"
+        engine.submit(Pending(Description(full, verb, refused=str(error))))
 
 
 def run(asked: tuple[Engine, Pending], pick: Pick = first) -> Any:
@@ -155,11 +189,13 @@ def sparse_allreduce_async(
     process_set: ProcessSet = global_process_set,
 ) -> Callable[[], Tensor]:
     """Collective. Begin to add up sparse tensors; call what is returned for the result."""
-    if not tensor.is_sparse:
-        raise UsageError("sparse_allreduce_async takes a sparse COO tensor; use allreduce_async")
-    if op not in (ReduceOp.AVERAGE, ReduceOp.SUM):
-        raise UsageError(f"sparse tensors have op Average and Sum, not {op.value}")
     name = name or f"sparse.{_name(process_set.engine(), None)}"
+    try:
+        _check_sparse(tensor, op)
+    except UsageError as error:
+        for label in ("indices", "values"):
+            refuse(error, "allgather", f"{name}.{label}", process_set, grouped=False)
+        raise
     indices = tensor._indices().t().contiguous()
     gathers = [
         begin(request("allgather", [part], f"{name}.{label}", process_set=process_set))
@@ -167,7 +203,10 @@ def sparse_allreduce_async(
     ]
 
     def result() -> Tensor:
-        where, values = (synchronize(handle) for handle in gathers)
+        try:
+            where = synchronize(gathers[0])
+        finally:  # not left under way, so that the name can be used again
+            values = synchronize(gathers[1])
         if op is ReduceOp.AVERAGE:
             values = values / process_set.size()
         return torch.sparse_coo_tensor(where.t(), values, tensor.shape, check_invariants=False)
@@ -175,8 +214,23 @@ def sparse_allreduce_async(
     return result
 
 
+def _check_sparse(tensor: Tensor, op: ReduceOp) -> None:
+    if not tensor.is_sparse:
+        raise UsageError("sparse_allreduce_async takes a sparse COO tensor; use allreduce_async")
+    if op not in (ReduceOp.AVERAGE, ReduceOp.SUM):
+        raise UsageError(f"sparse tensors have op Average and Sum, not {op.value}")
+
+
+def _prefix(verb: str, grouped: bool) -> str:
+    return f"grouped_{verb}" if grouped else verb
+
+
 def _name(engine: Engine, name: str | None) -> str:
     if name is not None:
         return name
     with _naming:
-        return f"noname.{next(_unnamed.setdefault(engine, count(1)))}"
+        joins, numbers = _unnamed.get(engine, (-1, count()))
+        if joins != engine.joins:
+            joins, numbers = _unnamed[engine] = engine.joins, count(1)
+        number = next(numbers)
+    return f"noname.{number}" if not joins else f"noname.{joins}.{number}"

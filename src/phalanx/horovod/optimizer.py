@@ -5,6 +5,8 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from hashlib import blake2s
+from operator import is_
 from typing import Any, final
 
 import torch
@@ -15,6 +17,7 @@ from phalanx.errors import UsageError
 from phalanx.horovod import context
 from phalanx.horovod.collectives import allreduce, grouped_allreduce
 from phalanx.horovod.compression import Compression
+from phalanx.horovod.exceptions import CallOrderError
 from phalanx.horovod.exchange import GradientExchange
 from phalanx.horovod.options import Options
 from phalanx.horovod.process_sets import ProcessSet, global_process_set
@@ -31,13 +34,15 @@ class _State:
         self.wrapped = optimizer
         self.names = names
         self.options = options
-        self.title = f"DistributedOptimizer.{options.process_set.next_number()}"
         self.should_synchronize = True
         self.synchronized = False
         self.hooked: set[nn.Parameter] = set()
         self._seen: context.Context | None = None
         self._alone = True
-        self.exchange = GradientExchange(self.title, self.trainable(), options)
+        self._everyone = self._parameters()
+        self._outside = [p for p in self._everyone if not p.requires_grad]
+        family = _family([self.name_of(parameter) for parameter in self._everyone])
+        self.exchange = GradientExchange(family, self.trainable(), options)
 
     @property
     def is_alone(self) -> bool:
@@ -49,23 +54,40 @@ class _State:
             self._alone = not where.included() or where.size() == 1
         return self._alone
 
+    @property
+    def title(self) -> str:
+        """The name that all ranks know it by."""
+        return self.exchange.title(self.options.process_set.engine())
+
     def trainable(self) -> list[tuple[str, nn.Parameter]]:
         """The parameters that get gradients, in their order, named."""
-        found = [
-            p for group in self.wrapped.param_groups for p in group["params"] if p.requires_grad
-        ]
-        return [(self.names.get(p, f"parameter.{i}"), p) for i, p in enumerate(found)]
+        return [(self.name_of(p), p) for p in self._parameters() if p.requires_grad]
+
+    def name_of(self, parameter: nn.Parameter) -> str:
+        """A parameter's name; one that was added without gets one now."""
+        return self.names.setdefault(parameter, f"parameter.{len(self.names)}")
+
+    def _parameters(self) -> list[nn.Parameter]:
+        return [p for group in self.wrapped.param_groups for p in group["params"]]
 
     def refresh(self) -> None:
-        """Take in parameters that were added, frozen or set free since, unless it is too late."""
-        if self.exchange.touched:
+        """Take in parameters that were added, removed or set free since, unless it is too late.
+
+        One that is frozen after the ranks have agreed stays: a rank that freezes it alone would
+        otherwise exchange other things than the rest.
+        """
+        exchange = self.exchange
+        if exchange.touched:
             return
-        named = self.trainable()
-        known = self.exchange.parameters
-        if len(named) != len(known) or any(
-            p is not q for (_, p), q in zip(named, known, strict=True)
-        ):
-            self.exchange.take(named)
+        now, before = self._parameters(), self._everyone
+        known = len(now) == len(before) and all(map(is_, now, before)) and exchange.is_open
+        if known and exchange.fits and not any([p.requires_grad for p in self._outside]):
+            return
+        staying = exchange.index if known else {}
+        taken = [p for p in now if p.requires_grad or p in staying]
+        exchange.take([(self.name_of(parameter), parameter) for parameter in taken])
+        self._everyone = now
+        self._outside = [p for p in now if p not in exchange.index]
         self.hook()
 
     def hook(self) -> None:
@@ -147,7 +169,7 @@ class DistributedMethods(Optimizer):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """As torch's; refused while gradients are on their way."""
         if self._distributed.exchange.touched and not self._distributed.is_alone:
-            raise UsageError(
+            raise CallOrderError(
                 "zero_grad() after a backward pass, but before step() or synchronize(): gradients "
                 "are on their way to other ranks; call it after step()"
             )
@@ -190,13 +212,14 @@ class DistributedMethods(Optimizer):
 
     def _step_by_adasum(self, closure: Callable[[], Any] | None) -> Any:
         """Step on this rank's own gradients, and combine how far the parameters have moved."""
-        title = self._distributed.title
-        parameters = [parameter for _, parameter in self._distributed.trainable()]
+        state = self._distributed
+        # By name: ranks may have them in another order.
+        parameters = [one for _, one in sorted(state.trainable(), key=lambda named: named[0])]
         before = [parameter.detach().clone() for parameter in parameters]
         result = super().step(closure)
         with torch.no_grad():
             moved = [p.detach() - start for p, start in zip(parameters, before, strict=True)]
-            combined = grouped_allreduce(moved, name=f"{title}.moved", op=Adasum)
+            combined = grouped_allreduce(moved, name=f"{state.title}.moved", op=Adasum)
             for parameter, start, move in zip(parameters, before, combined, strict=True):
                 parameter.copy_(start + move)
         return result
@@ -271,6 +294,12 @@ def _names(
     return found
 
 
+def _family(names: list[str]) -> str:
+    """What optimizers of such parameters are called, whatever order a rank has them in."""
+    digest = blake2s("\n".join(sorted(names)).encode(), digest_size=4).hexdigest()
+    return f"DistributedOptimizer.{digest}"
+
+
 def _groups(
     groups: Sequence[Sequence[nn.Parameter]] | int, names: dict[nn.Parameter, str]
 ) -> tuple[tuple[str, ...], ...]:
@@ -285,4 +314,7 @@ def _groups(
         return tuple(tuple(everyone[i : i + size]) for i in range(0, len(everyone), size))
     if any(parameter not in names for group in groups for parameter in group):
         raise UsageError("groups has a parameter that is not the optimizer's")
+    listed = [parameter for group in groups for parameter in group]
+    if len(set(listed)) < len(listed):
+        raise UsageError("a parameter can only appear once in groups")
     return tuple(tuple(names[parameter] for parameter in group) for group in groups)

@@ -95,7 +95,7 @@ class Parley:
     ) -> list[Match]:
         self._count += 1
         self._timeline.cycle()
-        self.waited_for = {}
+        watchers: dict[str, dict[int, int]] = {}
         complaints: dict[str, None] = {}
         for rank, (told, joining, shutting, watches, complained) in enumerate(messages):
             descriptions = [Description(*fields) for fields in told]
@@ -106,11 +106,14 @@ class Parley:
             if shutting:
                 self._shut.add(rank)
             for name, steps in watches.items():
-                self.waited_for[name] = max(steps, self.waited_for.get(name, 0))
+                watchers.setdefault(name, {})[rank] = steps
             complaints.update(dict.fromkeys(complained))
         matches = self.table.ready()
         for bare in complaints:
             matches += self.table.take_conflict(bare)
+        if watchers:
+            matches += self.table.take_left_behind(watchers)
+        self.waited_for = {name: max(steps.values()) for name, steps in watchers.items()}
         for match in matches:
             self._timeline.negotiated(match.name)
         self._note_joined()

@@ -16,6 +16,7 @@ from phalanx.horovod.operations import (
     check_group,
     check_reduction,
     check_rows,
+    checked,
     everything,
     request,
     run,
@@ -25,6 +26,12 @@ from phalanx.horovod.process_sets import ProcessSet, global_process_set
 from phalanx.horovod.reductions import Adasum, Average, ReduceOp
 
 _ALL = global_process_set
+
+
+def _group(
+    tensors: Sequence[Tensor], verb: str, name: str | None, where: ProcessSet
+) -> list[Tensor]:
+    return checked(lambda: check_group(tensors), verb, name, where, grouped=True)
 
 
 def _gathered(
@@ -54,14 +61,16 @@ def grouped_allgather(
     tensors: Sequence[Tensor], name: str | None = None, process_set: ProcessSet = _ALL
 ) -> list[Tensor]:
     """Collective. `allgather` of several tensors, all or none of them."""
-    return _gathered(check_group(tensors), name, process_set, grouped=True)
+    return _gathered(
+        _group(tensors, "allgather", name, process_set), name, process_set, grouped=True
+    )
 
 
 def grouped_allgather_async(
     tensors: Sequence[Tensor], name: str | None = None, process_set: ProcessSet = _ALL
 ) -> int:
     """Collective. Begin `grouped_allgather`."""
-    group = check_group(tensors)
+    group = _group(tensors, "allgather", name, process_set)
     asked = request("allgather", group, name, process_set=process_set, grouped=True)
     return begin(asked, everything)
 
@@ -73,12 +82,12 @@ def alltoall(
 
     Without `splits` in equal parts. With them, also returns how many rows came from each rank.
     """
+    rows = _split_rows(splits, tensor, name, process_set)
     if gradients.needs_gradient([tensor]):
         output, received = gradients.differentiable(
-            gradients.Alltoall, tensor, splits, name, process_set
+            gradients.Alltoall, tensor, rows, name, process_set
         )
     else:
-        rows = split_rows(splits, tensor, process_set)
         asked = request("alltoall", [tensor], name, process_set=process_set, splits=rows)
         output, received = run(asked)
     return output if splits is None else (output, received)
@@ -88,18 +97,29 @@ def alltoall_async(
     tensor: Tensor, splits: Any = None, name: str | None = None, process_set: ProcessSet = _ALL
 ) -> int:
     """Collective. Begin `alltoall`; its result is the rows, and how many came from each rank."""
-    rows = split_rows(splits, tensor, process_set)
+    rows = _split_rows(splits, tensor, name, process_set)
     return begin(request("alltoall", [tensor], name, process_set=process_set, splits=rows))
 
 
+def _split_rows(
+    splits: object, tensor: Tensor, name: str | None, where: ProcessSet
+) -> tuple[int, ...] | None:
+    return checked(lambda: split_rows(splits, tensor, where), "alltoall", name, where)
+
+
 def _reduction(
-    tensors: list[Tensor], op: ReduceOp, where: ProcessSet, scales: tuple[float, float]
-) -> dict[str, Any]:
-    check_rows("reducescatter", tensors)
-    check_reduction(op, tensors, where)
-    if op is Adasum:
-        raise UsageError("reducescatter has no Adasum: use op=hvd.Sum or hvd.Average")
-    return {"op": op.value, "prescale": float(scales[0]), "postscale": float(scales[1])}
+    tensors: list[Tensor], name: str | None, op: ReduceOp, where: ProcessSet,
+    scales: tuple[float, float], grouped: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    def check() -> None:
+        check_rows("reducescatter", tensors)
+        check_reduction(op, tensors, where)
+        if op is Adasum:
+            raise UsageError("reducescatter has no Adasum: use op=hvd.Sum or hvd.Average")
+
+    checked(check, "reducescatter", name, where, grouped=grouped)
+    fields = {"op": op.value, "prescale": float(scales[0]), "postscale": float(scales[1])}
+    return {**fields, "grouped": grouped}
 
 
 def _scattered(
@@ -108,7 +128,7 @@ def _scattered(
 ) -> list[Tensor]:  # fmt: skip
     small = [compression.compress(tensor) for tensor in tensors]
     sent = [tensor for tensor, _ in small]
-    fields = {**_reduction(sent, op, where, scales), "grouped": grouped}
+    fields = _reduction(sent, name, op, where, scales, grouped)
     if gradients.needs_gradient(sent):
         results = gradients.differentiable(gradients.Reducescatter, name, where, fields, *sent)
     else:
@@ -132,7 +152,7 @@ def reducescatter_async(
     process_set: ProcessSet = _ALL, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
 ) -> int:  # fmt: skip
     """Collective. Begin `reducescatter`."""
-    fields = _reduction([tensor], op, process_set, (prescale_factor, postscale_factor))
+    fields = _reduction([tensor], name, op, process_set, (prescale_factor, postscale_factor))
     return begin(request("reducescatter", [tensor], name, process_set=process_set, **fields))
 
 
@@ -143,7 +163,8 @@ def grouped_reducescatter(
 ) -> list[Tensor]:  # fmt: skip
     """Collective. `reducescatter` of several tensors, all or none of them."""
     scales = prescale_factor, postscale_factor
-    return _scattered(check_group(tensors), name, compression, op, process_set, scales, True)
+    group = _group(tensors, "reducescatter", name, process_set)
+    return _scattered(group, name, compression, op, process_set, scales, True)
 
 
 def grouped_reducescatter_async(
@@ -151,7 +172,7 @@ def grouped_reducescatter_async(
     process_set: ProcessSet = _ALL, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
 ) -> int:  # fmt: skip
     """Collective. Begin `grouped_reducescatter`."""
-    group = check_group(tensors)
-    fields = _reduction(group, op, process_set, (prescale_factor, postscale_factor))
-    asked = request("reducescatter", group, name, process_set=process_set, grouped=True, **fields)
+    group = _group(tensors, "reducescatter", name, process_set)
+    fields = _reduction(group, name, op, process_set, (prescale_factor, postscale_factor), True)
+    asked = request("reducescatter", group, name, process_set=process_set, **fields)
     return begin(asked, everything)

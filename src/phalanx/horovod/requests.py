@@ -30,6 +30,8 @@ class Description(NamedTuple):
     splits: tuple[int, ...] | None = None
     #: What an `open` is about.
     details: Any = None
+    #: Why this rank cannot take part: its own arguments are wrong.
+    refused: str = ""
 
     def brought(self) -> str:
         """The tensors as messages name them: float32[10, 3]."""

@@ -73,21 +73,24 @@ class _Normalise(torch.autograd.Function):
         eps: float,
         where: ProcessSet,
     ) -> Any:
+        dtype, inputs = inputs.dtype, _widened(inputs)
         mean, variance, count = _statistics(inputs, where)
         shape = [1, -1] + [1] * (inputs.dim() - 2)
         scale = torch.rsqrt(variance + eps)
         normal = (inputs - mean.to(inputs.dtype).view(shape)) * scale.to(inputs.dtype).view(shape)
         ctx.where, ctx.shape, ctx.count, ctx.affine = where, shape, count, weight is not None
+        ctx.dtype = dtype
         ctx.save_for_backward(normal, scale, weight)
         ctx.mark_non_differentiable(mean, variance)
         output = normal
         if weight is not None and bias is not None:
             output = normal * weight.view(shape) + bias.view(shape)
-        return output, mean, variance, count
+        return output.to(dtype), mean, variance, count
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, *_rest: Any) -> Any:
         normal, scale, weight = ctx.saved_tensors
+        gradient = _widened(gradient)
         dims = [0, *range(2, gradient.dim())]
         own_bias, own_weight = gradient.sum(dims), (gradient * normal).sum(dims)
         sums = torch.stack([own_bias, own_weight])
@@ -98,12 +101,17 @@ class _Normalise(torch.autograd.Function):
         inputs = inner - sums[0].view(ctx.shape) - normal * sums[1].view(ctx.shape)
         inputs = inputs * scale.to(inputs.dtype).view(ctx.shape)
         return (
-            inputs,
-            own_weight if ctx.affine else None,
-            own_bias if ctx.affine else None,
+            inputs.to(ctx.dtype),
+            own_weight.to(weight.dtype) if ctx.affine else None,
+            own_bias.to(weight.dtype) if ctx.affine else None,
             None,
             None,
         )
+
+
+def _widened(tensor: Tensor) -> Tensor:
+    """What sums over many values are made of: 16 bits would round them."""
+    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
 def _statistics(inputs: Tensor, where: ProcessSet) -> tuple[Tensor, Tensor, int]:
