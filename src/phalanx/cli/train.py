@@ -69,12 +69,17 @@ def show(console: "Console", table: "Table") -> None:
 
 
 def _show_log(console: "Console") -> None:
-    """Show what the library has to say about its choices, as a part of the output."""
+    """Show what the library has to say about its choices as a part of the output, and warnings
+    where those of the other ranks go."""
     import logging
+    import sys
 
     class Shown(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            console.print(record.getMessage(), highlight=False, soft_wrap=True)
+            if record.levelno >= logging.WARNING:
+                print(record.getMessage(), file=sys.stderr)
+            else:
+                console.print(record.getMessage(), highlight=False, soft_wrap=True)
 
     log = logging.getLogger("phalanx")
     log.addHandler(Shown())
