@@ -39,6 +39,12 @@ class Contender:
         return self.needs is not None and find_spec(self.needs) is None
 
     @property
+    def in_ratios(self) -> bool:
+        """Whether the first table is made of it: of DDP in all its forms, and of ours."""
+        ours = self.name.startswith("phalanx") and self.ranks > 1
+        return ours or self.name == BASELINE or self.name.startswith(REFERENCE)
+
+    @property
     def uses_one_core(self) -> bool:
         return self.ranks * self.threads == 1
 

@@ -16,11 +16,12 @@ from benchmarks.workloads import Workload
 _HOW = """\
 Everybody trains the same model from the same initial weights on the same samples in the same
 order, with the same global batch and SGD with momentum 0.9, float32. Each round starts every
-contender once, in turn; the numbers are the best of all rounds, warm-up not counted. One-thread
-rows use one core, all others {ranks}. *tuned* is glibc's allocator kept from returning memory
-(as `phalanx` sets it by itself), channels-last for images and a fused optimizer; with DDP also
-`gradient_as_bucket_view` and `static_graph`. *The limit* is the fastest one-core row times the
-cores; it is measured with whole batches on one core, so that a row may pass it. Our rows are
+contender once, in turn, the last one perhaps only those of the first table; the numbers are the
+best of all rounds, warm-up not counted. One-thread rows use one core, all others {ranks}. *tuned*
+is glibc's allocator kept from returning memory (as `phalanx` sets it by itself), channels-last for
+images and a fused optimizer; with DDP also `gradient_as_bucket_view` and `static_graph`. *The
+limit* is the fastest one-core row times the cores; it is measured with whole batches on one core,
+so that a row may pass it. Our rows are
 `Trainer.fit`, which besides the losses counts right answers; the peers do not. The losses shown
 are means over the last epoch; they were compared."""
 

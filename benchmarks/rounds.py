@@ -9,6 +9,9 @@ from benchmarks.launchers import ContenderError, run
 from benchmarks.measurement import Measurement, parse
 from benchmarks.workloads import Workload
 
+#: Seconds for the processes of a contender to start and to end.
+_START = 6.0
+
 Say = Callable[[str], None]
 
 
@@ -44,26 +47,42 @@ def measure_rounds(
     quick: bool,
     say: Say,
 ) -> Results:
-    """So many rounds, as far as `seconds` and each workload's budget allow; one at least."""
+    """So many rounds, as far as `seconds` and each workload's budget allow; one at least.
+
+    Where there is no time for all in a round, those that ratios are made of have one of their own.
+    """
     results = Results()
     started = time.perf_counter()
+    taking_part = [one for one in contenders if not one.missing]
     for number in range(rounds):
         chosen = [workload for workload in workloads if _affordable(workload, results, number)]
-        elapsed = time.perf_counter() - started
-        left_out = sum(results.seconds(w.name) for w in workloads if w not in chosen)
-        if number and elapsed + (elapsed - left_out) / number > seconds:
-            say(f"no time for round {number + 1}")
-            break
         if not chosen:
             break
+        left = seconds - (time.perf_counter() - started)
+        if number and _estimate(taking_part, chosen, results) > left:
+            say(f"no time for all in round {number + 1}")
+            taking_part = [one for one in taking_part if one.in_ratios]
+            if len(taking_part) < 2 or _estimate(taking_part, chosen, results) > left:
+                break
         # Every other round goes backwards: nobody always runs behind the same neighbour.
-        for contender in contenders if number % 2 == 0 else reversed(contenders):
-            if not contender.missing and contender.name not in results.failed:
+        for contender in taking_part if number % 2 == 0 else reversed(taking_part):
+            if contender.name not in results.failed:
                 say(f"round {number + 1}: {contender.name}")
                 _measure(contender, chosen, results, quick=quick, say=say)
         for workload in chosen:
             results.rounds[workload.name] = number + 1
     return results
+
+
+def _estimate(
+    contenders: Sequence[Contender], workloads: Sequence[Workload], results: Results
+) -> float:
+    """Seconds for one more round, if it takes as long as those before and processes to start."""
+    seconds = 0.0
+    for contender in contenders:
+        rows = [results.measured.get(w.name, {}).get(contender.name, []) for w in workloads]
+        seconds += _START + sum(sum(m.seconds for m in row) / len(row) for row in rows if row)
+    return seconds
 
 
 def time_for_another(elapsed: float, *, done: int, limit: float) -> bool:

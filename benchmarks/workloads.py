@@ -89,7 +89,7 @@ _ALL = (
         batch_size=16,
         steps=200,
         learning_rate=0.02,
-        budget=150,
+        budget=225,
     ),
     Workload(
         name="sigmoid",
@@ -102,7 +102,7 @@ _ALL = (
         warm_up=10,
         timed=60,
         learning_rate=0.5,
-        budget=50,
+        budget=80,
     ),
     Workload(
         name="simplecnn",
@@ -112,7 +112,7 @@ _ALL = (
         batch_size=64,
         steps=50,
         learning_rate=0.02,
-        budget=80,
+        budget=120,
     ),
     Workload(
         name="resnet20",
@@ -125,7 +125,7 @@ _ALL = (
         # Normalising by statistics of few pixels lets rounding grow faster than elsewhere.
         tolerance=1e-2,
         depends_on_ranks=True,
-        budget=110,
+        budget=180,
     ),
     Workload(
         name="vgg11",
@@ -136,7 +136,7 @@ _ALL = (
         steps=1,
         timed=4,
         learning_rate=0.02,
-        budget=200,
+        budget=330,
     ),
 )
 WORKLOADS = {workload.name: workload for workload in _ALL}

@@ -1,12 +1,14 @@
+import pytest
+
 from benchmarks.bandwidth import limit_seconds
 from benchmarks.contenders import Contender
 from benchmarks.exchange_run import Exchanges, Row
 from benchmarks.launchers import Command
 from benchmarks.losses import mismatches
 from benchmarks.measurement import Measurement
-from benchmarks.rounds import Results, time_for_another
+from benchmarks.rounds import Results, measure_rounds, time_for_another
 from benchmarks.tables import bytes_text, exchange_table, ratio_table, training_table
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import WORKLOADS, Workload
 
 COMMAND = Command(("true",))
 TORCH = Contender("torch, 1 thread", COMMAND)
@@ -83,3 +85,21 @@ def test_another_round_must_end_in_time() -> None:
 
 def test_sizes_in_words() -> None:
     assert [bytes_text(size) for size in (16, 1 << 10, 128 << 20)] == ["16 B", "1 KiB", "128 MiB"]
+
+
+@pytest.mark.parametrize(("seconds", "runs"), [(50, (1, 1)), (70, (1, 2)), (90, (2, 2))])
+def test_where_time_is_short_a_round_is_of_those_that_are_compared(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, runs: tuple[int, int]
+) -> None:
+    def measure(one: Contender, chosen: list[Workload], found: Results, **_: object) -> None:
+        for workload in chosen:
+            found.add(one.name, Measurement(workload.name, 100.0, 2.0, 10.0))
+
+    monkeypatch.setattr("benchmarks.rounds._measure", measure)
+    found = measure_rounds(
+        ALL, [WORKLOADS["vgg11"]], rounds=2, seconds=seconds, quick=False, say=lambda _: None
+    )
+    rows = found.measured["vgg11"]
+    assert (len(rows["torch, 1 thread"]), len(rows["DDP tuned"])) == runs
+    assert len(rows["DDP"]) == len(rows["phalanx central"]) == runs[1]
+    assert found.rounds["vgg11"] == runs[1]
