@@ -31,7 +31,7 @@ class Workload:
     #: Steps an epoch.
     steps: int
     warm_up: int = 1
-    timed: int = 3
+    timed: int = 4
     learning_rate: float
     options: Mapping[str, object] = field(default_factory=dict)
     #: How far losses may lie apart at the end, relative to the loss.
@@ -87,7 +87,7 @@ _ALL = (
         input_shape=(4,),
         classes=3,
         batch_size=16,
-        steps=200,
+        steps=100,
         learning_rate=0.02,
         budget=225,
     ),
@@ -110,7 +110,7 @@ _ALL = (
         input_shape=(1, 28, 28),
         classes=10,
         batch_size=64,
-        steps=50,
+        steps=25,
         learning_rate=0.02,
         budget=120,
     ),
@@ -120,7 +120,7 @@ _ALL = (
         input_shape=(3, 32, 32),
         classes=10,
         batch_size=64,
-        steps=2,
+        steps=1,
         learning_rate=0.02,
         # Normalising by statistics of few pixels lets rounding grow faster than elsewhere.
         tolerance=1e-2,
@@ -134,7 +134,6 @@ _ALL = (
         classes=10,
         batch_size=64,
         steps=1,
-        timed=4,
         learning_rate=0.02,
         budget=330,
     ),

@@ -215,8 +215,12 @@ def test_state_in_pieces_is_not_given_away_as_whole(comm: Communicator) -> None:
     optimizer = Adam([p for p in model.parameters() if p.requires_grad])
     trainer = Trainer(model, optimizer, strategy="central", comm=comm)
     trainer.fit(split(), epochs=1, batch_size=12)
-    with pytest.raises(UsageError, match=r"call Trainer\.gather_optimizer_state"):
+    with pytest.raises(UsageError, match=r"call gather_optimizer_state"):
         optimizer.state_dict()
+    with pytest.raises(UsageError, match=r"call gather_optimizer_state"):
+        Trainer(model, optimizer, strategy="allreduce", comm=comm)
+    trainer.gather_optimizer_state()
+    Trainer(model, optimizer, strategy="allreduce", comm=comm)
 
 
 @pytest.mark.ranks(2)

@@ -1,8 +1,9 @@
 """`phalanx predict RUN`: a trained model's answers as a csv file."""
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,12 +11,6 @@ from phalanx.cli.run_options import DataDir, Ranks, Run, Threads, settings_on_ra
 from phalanx.errors import UsageError
 from phalanx.train.input_names import check_input
 from phalanx.train.runs import check_writable
-
-if TYPE_CHECKING:  # these need torch, which takes long to import
-    import torch
-
-    from phalanx.comm.base import Communicator
-    from phalanx.data.split import Dataset
 
 
 def predict(
@@ -56,7 +51,7 @@ def predict(
     )
 
     from phalanx.train import inference
-    from phalanx.train.own_samples import read_samples
+    from phalanx.train.own_samples import OwnSamples, read_samples
     from phalanx.train.predictions import Answers, probability_form
     from phalanx.train.recorded import read_recorded
     from phalanx.train.session import Session
@@ -64,17 +59,12 @@ def predict(
     from phalanx.train.weights import load_weights
 
     recorded = read_recorded(run)
-    files: tuple[str, ...] | None = None
-
-    def load(comm: "Communicator", dtype: "torch.dtype") -> "Dataset":
-        nonlocal files
-        if data is None:
-            return load_like_training(settings, recorded, comm, dtype)
+    own: OwnSamples | None = None
+    load = partial(load_like_training, settings, recorded)
+    if data is not None:
         like, form = pattern(recorded), recorded.table
         own = read_samples(data, like=like, settings=settings, form=form)
-        files = own.files
-        return screened(own.split, recorded, comm=comm)
-
+        load = partial(screened, own.split, recorded)
     session = Session(settings, threads=threads, load=load)
     load_weights(session.model, run / "model.safetensors")
     test = session.dataset.test
@@ -85,8 +75,8 @@ def predict(
         outputs,
         session.dataset.classes,
         form=probability_form(settings.loss, settings.output_activation),
-        files=files,
-        places=None if files is None else test.targets.tolist(),
+        files=None if own is None else own.files,
+        places=None if own is None else test.targets.tolist(),
     )
     if output is None:
         answers.write(sys.stdout)

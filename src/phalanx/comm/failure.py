@@ -24,11 +24,7 @@ def end_run(error: BaseException) -> int:
         if is_first_rank():
             print(describe(error), file=sys.stderr, flush=True)
         return exit_code_of(error)
-    if _first_to_fail(job):
-        print(describe(error, job), file=sys.stderr, flush=True)
-    else:
-        time.sleep(3)  # the first one is ending the job; this rank has nothing to add
-    _abort(exit_code_of(error))
+    _end_job(job, describe(error, job), exit_code_of(error))
     return exit_code_of(error)
 
 
@@ -51,15 +47,19 @@ def end_job_on_uncaught_errors() -> None:
 def _end_job_after_failing_exit(rank_process: int) -> None:
     """The others do not know of it, and MPI's own end would wait for theirs."""
     status, job = exit_status(), current_job()
-    alone = job is None or job.size == 1
-    if status == 0 or alone or os.getpid() != rank_process:  # a fork's exit is not the rank's
-        return
-    if job is not None and _first_to_fail(job):
-        line = f"rank {job.rank} exited with code {status}; the job has been stopped"
-        print(line, file=sys.stderr, flush=True)
+    is_rank = os.getpid() == rank_process  # a fork's exit is not the rank's
+    if status != 0 and is_rank and job is not None and job.size > 1:
+        said = f"rank {job.rank} exited with code {status}; the job has been stopped"
+        _end_job(job, said, status)
+
+
+def _end_job(job: Job | None, said: str, code: int) -> None:
+    """Say why, if no other rank has, and end every rank."""
+    if _first_to_fail(job):
+        print(said, file=sys.stderr, flush=True)
     else:
         time.sleep(3)  # the first one is ending the job; this rank has nothing to add
-    _abort(status)
+    _abort(code)
 
 
 def exit_code_of(error: BaseException) -> int:

@@ -1,7 +1,6 @@
 """Process sets: some of the ranks, which carry out operations without the others."""
 
 from collections.abc import Iterable, Sequence
-from itertools import count
 from operator import index
 from typing import Any, final
 
@@ -23,7 +22,6 @@ class ProcessSet:
         self._comm = ranks if is_communicator(ranks) else None
         self._ranks = None if ranks is None or self._comm is not None else _sorted(ranks)
         self.process_set_id: int | None = None if ranks is not None else 0
-        self._numbers = count()
 
     @property
     def ranks(self) -> list[int]:
@@ -46,7 +44,6 @@ class ProcessSet:
     def become(self, known: "ProcessSet") -> None:
         """From now on be the same process set as one of the same ranks that is known."""
         self.process_set_id = known.process_set_id
-        self._numbers = known._numbers
 
     def included(self) -> bool:
         """Whether this rank is in it."""
@@ -69,10 +66,6 @@ class ProcessSet:
             own = context.current().control.rank
             raise UsageError(f"rank {own} is not in the process set of ranks {self.ranks}")
         return found
-
-    def next_number(self) -> int:
-        """Numbers what its ranks make in the same order, from 0."""
-        return next(self._numbers)
 
     def _number(self) -> int:
         if self.process_set_id is None:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from phalanx.horovod.collectives import grouped_allreduce
 from phalanx.horovod.exchange import GradientExchange
+from phalanx.horovod.family import family_of
 from phalanx.horovod.options import Options
 from phalanx.horovod.reductions import Adasum
 from phalanx.keras.bridge import as_array, as_tensor
@@ -36,8 +37,6 @@ class HostExchange:
     def __init__(self, options: Options, passes: Passes) -> None:
         self.options = options
         self.passes = passes
-        number = options.process_set.next_number()
-        self.title = f"DistributedOptimizer.{number}.keras"
         #: Room for gradients of the shapes seen so far: usually one.
         self._rooms: dict[Any, _Room] = {}
 
@@ -68,8 +67,7 @@ class HostExchange:
     def _room(self, gradients: Sequence[Any]) -> "_Room":
         key = tuple((str(one.dtype), tuple(one.shape)) for one in gradients)
         if key not in self._rooms:
-            title = f"{self.title}.{len(self._rooms)}"
-            self._rooms[key] = _Room(title, gradients, self.options)
+            self._rooms[key] = _Room(gradients, self.options)
         return self._rooms[key]
 
 
@@ -77,13 +75,14 @@ class HostExchange:
 class _Room:
     """The memory in which gradients of certain shapes are added up and combined."""
 
-    def __init__(self, title: str, gradients: Sequence[Any], options: Options) -> None:
-        self._title, self._options = title, options
+    def __init__(self, gradients: Sequence[Any], options: Options) -> None:
+        self._options = options
         #: How many passes have been added up.
         self.added = 0
         self._slots = [_slot(gradient) for gradient in gradients]
         named = [(f"gradient.{number}", slot) for number, slot in enumerate(self._slots)]
-        self._exchange = GradientExchange(title, named, options)
+        looks = (f"{name}: {slot.dtype} {tuple(slot.shape)}" for name, slot in named)
+        self._exchange = GradientExchange(family_of(looks), named, options)
 
     @cached_property
     def zeros(self) -> list[Tensor]:
@@ -101,7 +100,8 @@ class _Room:
         self.added = 0
         if self._options.op is Adasum:
             gradients = [_gradient(slot) for slot in self._slots]
-            combined = grouped_allreduce(gradients, name=self._title, op=Adasum)
+            title = self._exchange.title(self._options.process_set.engine())
+            combined = grouped_allreduce(gradients, name=title, op=Adasum)
             for own, result in zip(gradients, combined, strict=True):
                 own.copy_(result)
         else:

@@ -100,7 +100,7 @@ class SlicedOptimizer:
                 one._take_state()
 
         optimizer.register_load_state_dict_post_hook(take_state)
-        optimizer.register_state_dict_pre_hook(_check_whole)
+        optimizer.register_state_dict_pre_hook(check_whole)
         if self._optimizer is not None:
             # Without torch's wrapper for profilers, a tenth of a small model's step.
             step = type(self._optimizer).step
@@ -170,11 +170,12 @@ class SlicedOptimizer:
         return whole
 
 
-def _check_whole(optimizer: Optimizer) -> None:
+def check_whole(optimizer: Optimizer) -> None:
+    """Refuse an optimizer whose state another training keeps in pieces: it would seem to be new."""
     if optimizer in _IN_PIECES:
         raise UsageError(
             "this optimizer's state is in pieces on all ranks: have each of them call "
-            "Trainer.gather_optimizer_state() before state_dict()"
+            "gather_optimizer_state() of the Trainer that it is used by"
         )
 
 

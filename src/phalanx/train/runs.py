@@ -22,7 +22,7 @@ from phalanx.train.config import settings_from
 from phalanx.train.settings import Settings
 
 if TYPE_CHECKING:  # this file is read before any rank starts, and so without torch
-    from phalanx.train.trainer import Epoch
+    from phalanx.train.epoch import Epoch
 
 _PACKAGES = ("phalanx", "torch", "numpy", "mpi4py", "safetensors")
 

@@ -23,6 +23,7 @@ from phalanx.strategies.base import Loss, Reduction, Table
 from phalanx.strategies.registry import default_strategy, gpu_obstacle, make, workers
 from phalanx.train.compute import MemoryFormat, choose_device, memory_of_host, prepare_process
 from phalanx.train.confusion import confusion_table
+from phalanx.train.epoch import Epoch
 from phalanx.train.input_values import input_values
 from phalanx.train.layer_times import layer_times
 from phalanx.train.losses import make_loss
@@ -34,7 +35,7 @@ from phalanx.train.runs import RunFolder
 from phalanx.train.schedules import Schedule
 from phalanx.train.settings import Settings
 from phalanx.train.stopping import Stopping
-from phalanx.train.trainer import Epoch, Trainer
+from phalanx.train.trainer import Trainer
 from phalanx.train.weights import load_weights, save_weights, weights_digest
 
 

@@ -1,16 +1,13 @@
 """When a training is done before its last epoch, and which epoch was the best."""
 
 import copy
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
+from phalanx.train.epoch import Epoch
 from phalanx.train.metric_names import SHARES
 from phalanx.train.metrics import Metrics
-
-if TYPE_CHECKING:
-    from phalanx.train.trainer import Epoch
 
 
 class Stopping:
@@ -25,7 +22,7 @@ class Stopping:
         self._best = float("inf")
         self._waited = 0
 
-    def reason(self, epoch: "Epoch") -> str | None:
+    def reason(self, epoch: Epoch) -> str | None:
         """Why to stop after this epoch; None to go on."""
         watched = epoch.watched
         if self._goal is not None and _reached(watched, *self._goal):
@@ -53,7 +50,7 @@ class BestWeights:
         self._loss = float("inf")
         self._state: dict[str, Tensor] = {}
 
-    def offer(self, epoch: "Epoch", model: nn.Module) -> None:
+    def offer(self, epoch: Epoch, model: nn.Module) -> None:
         """Keep the model's weights if this epoch's loss is the lowest so far."""
         if epoch.watched.loss < self._loss or not self._state:
             self.epoch, self._loss = epoch.number, epoch.watched.loss

@@ -75,14 +75,14 @@ def pattern(recorded: Recorded) -> Split:
     )
 
 
-def screened(samples: Split, recorded: Recorded, *, comm: Ranks) -> Dataset:
+def screened(samples: Split, recorded: Recorded, comm: Ranks, dtype: torch.dtype) -> Dataset:
     """Collective. Samples of a user's own as a data set, without those that cannot be read.
 
     Targets are the places that samples had.
     """
     numbered = samples.of(_stored(samples), torch.arange(len(samples)))
     dataset = Dataset("input", numbered, numbered, recorded.classes or ())
-    return prepare(dataset, {}, comm=comm)
+    return prepare(dataset, {}, comm=comm, dtype=dtype)
 
 
 def _normalisation(recorded: Recorded) -> Normalise | None:

@@ -4,7 +4,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import torch
@@ -27,9 +26,10 @@ from phalanx.strategies.registry import (
     make,
     name_of,
 )
-from phalanx.strategies.sliced import is_elementwise
+from phalanx.strategies.sliced import check_whole, is_elementwise
 from phalanx.train import inference
 from phalanx.train.compute import MemoryFormat, device_of, lay_out
+from phalanx.train.epoch import Epoch
 from phalanx.train.losses import as_loss
 from phalanx.train.metric_names import check_metrics
 from phalanx.train.metrics import Meter, Metrics
@@ -39,26 +39,6 @@ from phalanx.train.schedules import Schedule
 from phalanx.train.stopping import BestWeights, Stopping
 
 log = logging.getLogger("phalanx.train")
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """One epoch as it went: the training's metrics are those seen while it went on."""
-
-    number: int
-    train: Metrics
-    validation: Metrics | None
-    seconds: float
-    learning_rate: float
-
-    @property
-    def samples_per_second(self) -> float:
-        return self.train.count / self.seconds
-
-    @property
-    def watched(self) -> Metrics:
-        """What says how good the weights are: the validation, if samples are held out for it."""
-        return self.train if self.validation is None else self.validation
 
 
 class Trainer:
@@ -121,6 +101,7 @@ class Trainer:
         if strategy is None:
             central = is_elementwise(optimizer) and not gpus
             strategy = default_strategy(self.comm.size, central=central)
+        check_whole(optimizer)
         made = _strategy(strategy, self.comm.size)
         _check_fit(name_of(made), gpus=gpus, autocast=autocast)
         if name_of(made) != "single":
