@@ -91,7 +91,7 @@ def _shared() -> Ranks:
     """
     from phalanx.comm import world
     from phalanx.comm.shared import SharedMemory, room_for
-    from phalanx.strategies.summing import SMALL, RowSum, SmallSum, slice_of_rank
+    from phalanx.exchange.rows import SMALL, RowSum, SmallSum, slice_of_rank
 
     comm = world()
 

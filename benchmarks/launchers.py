@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from phalanx.comm.launch import mpiexec_command
+from phalanx.comm.launch.mpiexec import mpiexec_command
 
 ROOT = Path(__file__).parent.parent
 

@@ -6,7 +6,7 @@ import re
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from phalanx.comm.process import available_cores
+from phalanx.comm.launch.process import available_cores
 
 _PACKAGES = (
     "phalanx",

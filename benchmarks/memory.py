@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from phalanx.comm.process import memory_share, release_freed_memory
+from phalanx.comm.launch.process import memory_share, release_freed_memory
 
 _WIDTH, _LAYERS, _STEPS = 512, 160, 3
 

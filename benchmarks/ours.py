@@ -7,7 +7,7 @@ from benchmarks.measurement import Measurement, best_rate
 from benchmarks.workloads import SEED, Workload
 from phalanx.comm import world
 from phalanx.comm.base import Communicator
-from phalanx.comm.process import collect_garbage_seldom
+from phalanx.comm.launch.process import collect_garbage_seldom
 from phalanx.train.compute import prepare_process
 from phalanx.train.trainer import Trainer
 

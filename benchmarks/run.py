@@ -19,7 +19,7 @@ from benchmarks.memory_run import measure_memory
 from benchmarks.report import Run, describe_machine, render
 from benchmarks.rounds import Say, measure_rounds
 from benchmarks.workloads import WORKLOADS, Workload
-from phalanx.comm.process import available_cores
+from phalanx.comm.launch.process import available_cores
 
 _REPORTS = Path(__file__).parent / "reports"
 _EXCHANGE, _MEMORY = "exchange", "memory"

@@ -12,7 +12,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from phalanx.train.runs import read_result
+from phalanx.runs.folder import read_result
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from phalanx.comm.process import available_cores
-from phalanx.train.runs import read_result
+from phalanx.comm.launch.process import available_cores
+from phalanx.runs.folder import read_result
 
 REPEATS = 3
 TRAINING = (

@@ -13,9 +13,13 @@ import torch
 
 from phalanx import Batch, Communicator, Outcome, Strategy, Task, Worker
 from phalanx.errors import UsageError
-from phalanx.strategies.flat import FlatParameters
-from phalanx.strategies.gradient import PartGradients
-from phalanx.strategies.replica import Replica, average_buffers, broadcast_model
+from phalanx.exchange.flat import FlatParameters
+from phalanx.strategies.building_blocks.part_gradients import PartGradients
+from phalanx.strategies.building_blocks.whole_model import (
+    WholeModel,
+    average_buffers,
+    broadcast_model,
+)
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,7 @@ class GossipWorker(Worker):
         self._comm, self._task = comm, task
         broadcast_model(comm, task.model)  # every rank starts from rank 0's weights
         self._flat = FlatParameters(task.model)  # all weights of a dtype in one tensor, to be sent
-        self._replica = Replica(task, self._flat)
+        self._whole_model = WholeModel(task, self._flat)
         # This rank's part of a batch; accumulation, compiled passes and empty parts included.
         mine = range(comm.rank, comm.rank + 1)
         self._gradients = PartGradients(task, self._flat, parts=mine, of=comm.size, rows=[0])
@@ -47,7 +51,7 @@ class GossipWorker(Worker):
         outcome = self._gradients.compute(batch)
         for block in self._flat.blocks:  # a part's share in the batch, as if all were like it
             block.gradients.mul_(self._comm.size)
-        self._replica.update([block.marks()[0] for block in self._flat.blocks])
+        self._whole_model.update([block.marks()[0] for block in self._flat.blocks])
         for block, inbox in zip(self._flat.blocks, self._inboxes, strict=True):
             self._mix(block.values, inbox)
         return outcome

@@ -49,7 +49,7 @@ def world(request: pytest.FixtureRequest, kind: str) -> Communicator:
         return _over_gloo()
     comm = worker_of(request).open(checked=kind == "checked")
     if kind == "staged":
-        from phalanx.comm.staged import StagedCommunicator
+        from phalanx.comm.device.staged import StagedCommunicator
 
         return StagedCommunicator(comm, everything=True)
     return comm
@@ -58,7 +58,7 @@ def world(request: pytest.FixtureRequest, kind: str) -> Communicator:
 @cache
 def _over_gloo() -> Communicator:
     """Collective. One for all tests of a job: its ranks take a while to find each other."""
-    from phalanx.comm.distributed import DistributedCommunicator
+    from phalanx.comm.device.distributed import DistributedCommunicator
     from phalanx.comm.mpi import open_world
 
     return DistributedCommunicator(open_world(), torch.device("cpu"))

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from phalanx.comm.child import start_child
-from phalanx.comm.launch import mpiexec_command
+from phalanx.comm.launch.child import start_child
+from phalanx.comm.launch.mpiexec import mpiexec_command
 from tests.ranks_outcome import Outcome, Report, merge
 
 #: Has ranks that wait let others run: tests may not be alone on the machine.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from mpi4py import MPI
 
-from phalanx.comm.process import die_with_parent
+from phalanx.comm.launch.process import die_with_parent
 
 if TYPE_CHECKING:
     from phalanx.comm.base import Communicator

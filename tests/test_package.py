@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import phalanx
-from phalanx.comm.launch import mpiexec_command
+from phalanx.comm.launch.mpiexec import mpiexec_command
 
 ROOT = Path(__file__).parent.parent
 
@@ -37,7 +37,7 @@ def test_public_names() -> None:
 
 def test_the_command_line_starts_without_torch_and_mpi() -> None:
     code = (
-        "import sys, phalanx.cli.app, phalanx.train.checks; "
+        "import sys, phalanx.cli.app, phalanx.settings.rules; "
         "assert not {'torch', 'mpi4py'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -17,7 +17,7 @@ from torch.optim import Optimizer
 from benchmarks.arguments import parse_arguments, workloads_of
 from benchmarks.measurement import Measurement, best_rate
 from benchmarks.workloads import SEED, Workload
-from phalanx.comm.process import collect_garbage_seldom
+from phalanx.comm.launch.process import collect_garbage_seldom
 from phalanx.data.batches import batches
 from phalanx.data.split import Samples
 

@@ -12,7 +12,7 @@ from argparse import Namespace
 from benchmarks.arguments import parse_arguments, workloads_of
 from benchmarks.measurement import Measurement
 from benchmarks.workloads import Workload
-from phalanx.comm.launch import mpiexec_command
+from phalanx.comm.launch.mpiexec import mpiexec_command
 
 _RATE = re.compile(r"Training throughput \(from model, from last half.*?\): *([0-9.]+)")
 

@@ -4,8 +4,8 @@ import sys
 
 import typer
 
-from phalanx.comm.job import is_first_rank
-from phalanx.comm.process import collect_garbage_seldom
+from phalanx.comm.launch.job import is_first_rank
+from phalanx.comm.launch.process import collect_garbage_seldom
 from phalanx.errors import PhalanxError
 
 #: The root of the errors that parsing a command line raises; typer exports only its descendants.
@@ -32,7 +32,7 @@ def main() -> None:
 
 def _fail(error: BaseException) -> None:
     """Say what went wrong, once for the whole job, and end it."""
-    from phalanx.comm.failure import end_run
+    from phalanx.comm.launch.failure import end_run
 
     sys.exit(end_run(error))
 

@@ -13,8 +13,8 @@ import typer
 from typer.testing import CliRunner
 
 from phalanx.cli.app import app
-from phalanx.cli.compare_flags import Asked, with_comparison
-from phalanx.comm.process import available_cores
+from phalanx.cli.flags.compare import Asked, with_comparison
+from phalanx.comm.launch.process import available_cores
 from phalanx.errors import PhalanxError
 from phalanx.strategies.registry import STRATEGIES
 from tests.cli.conftest import Phalanx, environment, left_behind

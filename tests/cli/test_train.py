@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from phalanx.comm.launch import mpiexec_command
+from phalanx.comm.launch.mpiexec import mpiexec_command
 from tests.cli.conftest import Phalanx
 
 SMALL = ("train", "--dataset", "digits", "--epochs", "2", "--hidden", "16", "--seed", "7")

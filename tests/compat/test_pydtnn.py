@@ -12,11 +12,11 @@ import torch
 import torch.nn.functional as F
 
 from phalanx import data
-from phalanx.comm.launch import mpiexec_command
+from phalanx.comm.launch.mpiexec import mpiexec_command
 from phalanx.compat.pydtnn import Translation, translate
 from phalanx.errors import UsageError
 from phalanx.models import model_names
-from phalanx.train.settings import Settings
+from phalanx.settings.table import Settings
 from tests.cli.conftest import Phalanx
 from tests.data.conftest import idx
 

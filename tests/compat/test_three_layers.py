@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from phalanx.cli.flags import with_settings
+from phalanx.cli.flags.settings import with_settings
 from phalanx.compat.three_layers import read_three_layers
 from phalanx.errors import UsageError
-from phalanx.train.checks import check_settings
-from phalanx.train.settings import Settings
+from phalanx.settings.rules import check_settings
+from phalanx.settings.table import Settings
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "iris"
 LINES = {

@@ -159,7 +159,7 @@ def test_what_never_varies_is_only_moved() -> None:
 def test_steps_go_in_their_order_and_random_ones_to_training_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("phalanx.data.settle._MOST_BYTES", 0)  # fixed ones stay steps, too
+    monkeypatch.setattr("phalanx.data.materialise._MOST_BYTES", 0)  # fixed ones stay steps, too
     options = {"resize": "10x10", "pool": "5x5", "normalise": True, "flip": True, "crop": 1}
     ready = prepare(dataset(50), options, comm=SingleCommunicator())
     names = [type(step).__name__ for step in ready.train.transforms]
@@ -230,7 +230,7 @@ def test_steps_done_once_and_every_time_agree(
     options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     once = prepare(images(), options, comm=SingleCommunicator())
-    monkeypatch.setattr("phalanx.data.settle._MOST_BYTES", 1000)
+    monkeypatch.setattr("phalanx.data.materialise._MOST_BYTES", 1000)
     every_time = prepare(images(), options, comm=SingleCommunicator())
     assert len(once.train.transforms) == len(every_time.train.transforms) - 1
     indices = torch.tensor([3, 49, 0])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from phalanx.data import Entry, check, dataset_names, describe, load
+from phalanx.data import DatasetEntry, check, dataset_names, describe, load
 from phalanx.errors import DataError, UsageError
 
 IdxFolder = Callable[..., Path]
@@ -28,7 +28,7 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     "entry", [e for e in describe() if e.embedded and e.files], ids=lambda e: e.name
 )
-def test_entries_tell_what_is_loaded(entry: Entry) -> None:
+def test_entries_tell_what_is_loaded(entry: DatasetEntry) -> None:
     dataset = load(entry.name)
     assert dataset.name == entry.name
     assert dataset.input_shape == entry.input_shape

@@ -14,8 +14,8 @@ from torch import nn
 
 from examples.digits_mat.data import write_digits
 from phalanx import models
+from phalanx.runs.weights import load_weights
 from phalanx.train.losses import make_loss
-from phalanx.train.weights import load_weights
 from tests.cli.conftest import Phalanx
 from tests.data.conftest import IdxFolder
 from tests.examples.conftest import Example

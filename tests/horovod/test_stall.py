@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import phalanx.horovod.torch as hvd
-from phalanx.comm.launch import mpiexec_command
+from phalanx.comm.launch.mpiexec import mpiexec_command
 from tests.ranks import worker_of
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from phalanx.comm.base import Communicator
-from phalanx.horovod.buckets import Bucket
-from phalanx.horovod.sums import HostSums, MPISums, Sums, make_sums
+from phalanx.horovod.engine.buckets import Bucket
+from phalanx.horovod.engine.sums import HostSums, MPISums, Sums, make_sums
 
 _LENGTHS = (1, 63, 200_001)
 

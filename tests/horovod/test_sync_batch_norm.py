@@ -59,7 +59,7 @@ def test_running_statistics_and_evaluation() -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("weights", ["wide", "narrow"])
 def test_sixteen_bits(dtype: torch.dtype, weights: str) -> None:
-    """Statistics are not rounded to them, and the output has the input's dtype."""
+    """ShardedBuffers are not rounded to them, and the output has the input's dtype."""
     generator = torch.Generator().manual_seed(3)
     whole = (torch.randn(4 * hvd.size(), 4, 3, 2, generator=generator) + 10).to(dtype)
     upstream = torch.randn(whole.shape, generator=generator).to(dtype)

@@ -21,11 +21,11 @@ from phalanx.comm.hosts import arrange
 from phalanx.comm.single import SingleCommunicator
 from phalanx.data.batches import Batch
 from phalanx.data.split import Split
+from phalanx.runs.weights import weights_digest
 from phalanx.strategies.base import Task
 from phalanx.strategies.registry import make
 from phalanx.train.losses import make_loss
 from phalanx.train.trainer import Trainer
-from phalanx.train.weights import weights_digest
 
 RESULTS = "results: "
 _STALL = 60  # seconds after which ranks that wait for each other say where
@@ -68,7 +68,7 @@ def simplecnn() -> nn.Module:
 
 
 def noisy() -> nn.Module:
-    """Statistics and randomness: what depends on the cut of a batch."""
+    """ShardedBuffers and randomness: what depends on the cut of a batch."""
     return nn.Sequential(
         nn.Conv2d(1, 6, 3, padding=1, bias=False),
         nn.BatchNorm2d(6),

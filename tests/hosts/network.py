@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from phalanx.comm.launch import find_mpiexec
+from phalanx.comm.launch.mpiexec import find_mpiexec
 from phalanx.errors import LaunchError
 from tests.cli.conftest import environment
 

@@ -13,8 +13,8 @@ from phalanx.comm.single import SingleCommunicator
 from phalanx.data.split import Split
 from phalanx.models import build, describe
 from phalanx.models.table import layer_rows, parameter_count
+from phalanx.runs.weights import weights_digest
 from phalanx.train.trainer import Trainer
-from phalanx.train.weights import weights_digest
 
 SHAPES = {
     "logistic": (1, 4, 4),

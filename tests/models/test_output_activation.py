@@ -6,8 +6,8 @@ from torch import nn
 
 from phalanx import models
 from phalanx.errors import UsageError
-from phalanx.train.checks import check_settings
-from phalanx.train.settings import Settings
+from phalanx.settings.rules import check_settings
+from phalanx.settings.table import Settings
 
 
 def build(**options: object) -> nn.Module:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from phalanx.errors import UsageError
-from phalanx.models import Entry, build, check, describe, model_names
+from phalanx.models import ModelEntry, build, check, describe, model_names
 
 
 def test_names() -> None:
@@ -16,13 +16,13 @@ def test_names() -> None:
     assert not any(own.values())
 
 
-def smallest(entry: Entry) -> int | None:
+def smallest(entry: ModelEntry) -> int | None:
     found = re.search(r"images of (\d+)×\1 pixels or more", entry.summary)
     return int(found[1]) if found else None
 
 
 @pytest.mark.parametrize("entry", describe(), ids=lambda entry: entry.name)
-def test_images_below_those_of_the_summary_are_refused(entry: Entry) -> None:
+def test_images_below_those_of_the_summary_are_refused(entry: ModelEntry) -> None:
     pixels = smallest(entry)
     if pixels is None:
         assert entry.summary.endswith("inputs of any shape")
@@ -36,7 +36,7 @@ def test_images_below_those_of_the_summary_are_refused(entry: Entry) -> None:
     {entry.module: entry for entry in reversed(describe()) if smallest(entry)}.values(),
     ids=lambda entry: entry.name,
 )
-def test_the_smallest_images_of_the_summary_fit(entry: Entry) -> None:
+def test_the_smallest_images_of_the_summary_fit(entry: ModelEntry) -> None:
     pixels = smallest(entry)
     assert pixels is not None
     shape = (2, pixels, pixels + 9)

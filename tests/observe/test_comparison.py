@@ -7,10 +7,10 @@ import pytest
 
 from phalanx.observe import comparison as module
 from phalanx.observe.comparison import Comparison
-from phalanx.observe.planned import Planned, plan
+from phalanx.observe.plan import Planned, plan
 from phalanx.observe.rows import Row, row_of_result, row_without_result
 from phalanx.observe.training import run_training
-from phalanx.train.settings import Settings
+from phalanx.settings.table import Settings
 
 Train = Callable[[Planned, Path], Row]
 

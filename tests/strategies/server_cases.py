@@ -11,10 +11,10 @@ from phalanx import data, models
 from phalanx.comm.base import Communicator
 from phalanx.comm.single import SingleCommunicator
 from phalanx.data.split import Split
+from phalanx.runs.weights import weights_digest
 from phalanx.strategies.base import Strategy
 from phalanx.strategies.single import Single
 from phalanx.train.trainer import Trainer
-from phalanx.train.weights import weights_digest
 
 
 class Odd(nn.Module):

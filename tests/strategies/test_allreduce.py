@@ -14,14 +14,14 @@ from phalanx.comm.base import Communicator
 from phalanx.comm.single import SingleCommunicator
 from phalanx.data.split import Split
 from phalanx.errors import UsageError
+from phalanx.exchange.compression import CompressedSum, Compression
+from phalanx.exchange.sums import Exchanges
+from phalanx.settings.rules import check_settings
+from phalanx.settings.table import Settings
 from phalanx.strategies.allreduce import Allreduce
 from phalanx.strategies.base import Strategy
-from phalanx.strategies.compression import CompressedSum, Compression
-from phalanx.strategies.exchange import Exchanges
 from phalanx.strategies.registry import default_strategy, make
 from phalanx.strategies.single import Single
-from phalanx.train.checks import check_settings
-from phalanx.train.settings import Settings
 from phalanx.train.trainer import Trainer
 
 #: The largest relative error of rounding to 16 bits.

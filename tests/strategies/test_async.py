@@ -17,9 +17,9 @@ from phalanx.comm.counted import CountedCommunicator, Traffic
 from phalanx.comm.single import SingleCommunicator
 from phalanx.data.split import Split
 from phalanx.errors import UsageError
-from phalanx.strategies.asynchronous import Asynchronous
+from phalanx.strategies.asynchronous.assignments import NONE_LEFT, Assignments, StalenessRecord
+from phalanx.strategies.asynchronous.strategy import Asynchronous
 from phalanx.strategies.base import Loss, Task
-from phalanx.strategies.ledger import NONE_LEFT, Ledger, Record
 from phalanx.train.trainer import Trainer
 from tests.strategies.server_cases import assert_equals_single, make_model, make_split
 
@@ -189,7 +189,7 @@ def test_a_part_costs_a_gradient_up_and_weights_down(comm: Communicator) -> None
 
 def test_ledger_hands_out_no_more_than_the_bound() -> None:
     """Two parts a batch; batch 2 waits until batch 0 is applied."""
-    ledger = Ledger(lead=1)
+    ledger = Assignments(lead=1)
     assert [ledger.hand_out(0, parts=2) for _ in range(3)] == [0, 1, NONE_LEFT]
     assert [ledger.hand_out(1, parts=2) for _ in range(3)] == [0, 1, NONE_LEFT]
     assert ledger.hand_out(2, parts=2) is None
@@ -208,13 +208,13 @@ def test_ledger_hands_out_no_more_than_the_bound() -> None:
 
 
 def test_ledger_passes_over_a_batch_without_samples() -> None:
-    ledger = Ledger(lead=0)
+    ledger = Assignments(lead=0)
     assert ledger.hand_out(0, parts=0) == NONE_LEFT
     assert ledger.hand_out(1, parts=1) == 0
 
 
 def test_long_tables_are_put_together() -> None:
-    record = Record()
+    record = StalenessRecord()
     for staleness in range(40):
         record.add(rank=1 + staleness % 2, staleness=staleness)
     stale, parts = record.tables(range(1, 4))

@@ -16,8 +16,8 @@ from phalanx.data.batches import Batch, batches
 from phalanx.data.split import Split
 from phalanx.errors import UsageError
 from phalanx.strategies.base import Loss, Strategy, Task
+from phalanx.strategies.building_blocks.passes import CompiledPass
 from phalanx.strategies.local import Local
-from phalanx.strategies.passes import CompiledPass
 from phalanx.strategies.single import Single
 from phalanx.train.losses import make_loss
 from phalanx.train.trainer import Trainer

@@ -17,7 +17,7 @@ from phalanx.comm.single import SingleCommunicator
 from phalanx.data.batches import batches
 from phalanx.data.split import Split
 from phalanx.strategies.allreduce import Allreduce
-from phalanx.strategies.asynchronous import Asynchronous
+from phalanx.strategies.asynchronous.strategy import Asynchronous
 from phalanx.strategies.base import Strategy
 from phalanx.strategies.central import Central
 from phalanx.strategies.gather import Gather

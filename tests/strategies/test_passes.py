@@ -13,7 +13,7 @@ from phalanx.comm.single import SingleCommunicator
 from phalanx.data.split import Split
 from phalanx.errors import UsageError
 from phalanx.strategies.base import Loss, Task
-from phalanx.strategies.passes import CompiledPass, EagerPass
+from phalanx.strategies.building_blocks.passes import CompiledPass, EagerPass
 from phalanx.train.trainer import Trainer
 
 

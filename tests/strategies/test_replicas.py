@@ -6,7 +6,7 @@ import torch
 from phalanx.comm.base import Communicator
 from phalanx.comm.single import SingleCommunicator
 from phalanx.errors import UsageError
-from phalanx.strategies.replicas import arrange_replicas
+from phalanx.strategies.building_blocks.replica_groups import arrange_replicas
 
 
 def test_one_rank_is_one_replica() -> None:

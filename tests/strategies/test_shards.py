@@ -11,8 +11,8 @@ from torch.optim import SGD, AdamW
 from phalanx import data
 from phalanx.comm.base import Communicator
 from phalanx.comm.single import SingleCommunicator
+from phalanx.runs.weights import weights_digest
 from phalanx.train.trainer import Trainer
-from phalanx.train.weights import weights_digest
 
 SHARDS = 4
 

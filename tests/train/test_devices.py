@@ -10,12 +10,12 @@ from phalanx.comm.single import SingleCommunicator
 from phalanx.data.batches import batches
 from phalanx.data.split import Split
 from phalanx.errors import UsageError
+from phalanx.exchange.flat import FlatParameters
+from phalanx.settings.rules import check_settings
+from phalanx.settings.table import Settings
 from phalanx.strategies.central import Central
-from phalanx.strategies.flat import FlatParameters
 from phalanx.strategies.registry import default_strategy, gpu_obstacle
-from phalanx.train.checks import check_settings
 from phalanx.train.compute import choose_device
-from phalanx.train.settings import Settings
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
 needs_no_gpu = pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU here")
@@ -120,7 +120,7 @@ def test_what_autocast_does_not_go_with() -> None:
 @pytest.mark.parametrize("shards", [None, 4])
 def test_training_over_torch_distributed(comm: Communicator, shards: int | None) -> None:
     """The way that GPUs go, in CPU memory: the weights are those of MPI's way."""
-    from phalanx.comm.distributed import DistributedCommunicator
+    from phalanx.comm.device.distributed import DistributedCommunicator
 
     here, there = make_model(), make_model()
     over_gloo = DistributedCommunicator(comm, torch.device("cpu"))
@@ -134,7 +134,7 @@ def test_training_over_torch_distributed(comm: Communicator, shards: int | None)
 @pytest.mark.ranks(1, 2)
 @pytest.mark.parametrize("strategy", [None, "local"])
 def test_training_on_gpus(comm: Communicator, strategy: str | None) -> None:
-    from phalanx.comm.on_device import on_device
+    from phalanx.comm.device.on_device import on_device
 
     device = choose_device(comm, "cuda")
     model, expected = make_model().to(device), make_model()
@@ -146,8 +146,8 @@ def test_training_on_gpus(comm: Communicator, strategy: str | None) -> None:
 @needs_gpu
 @pytest.mark.ranks(2)
 def test_collectives_of_gpus(comm: Communicator) -> None:
-    from phalanx.comm.on_device import on_device
-    from phalanx.comm.staged import StagedCommunicator
+    from phalanx.comm.device.on_device import on_device
+    from phalanx.comm.device.staged import StagedCommunicator
 
     device = choose_device(comm, "cuda")
     for world in (on_device(comm, device), StagedCommunicator(comm)):

@@ -4,9 +4,9 @@ import torch
 from torch import nn
 
 from phalanx.data.split import Samples
+from phalanx.runs.weights import weights_digest
 from phalanx.train.layer_times import layer_times
 from phalanx.train.losses import make_loss
-from phalanx.train.weights import weights_digest
 
 
 def test_every_layer_has_its_times() -> None:

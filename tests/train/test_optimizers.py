@@ -8,10 +8,10 @@ import torch
 from torch import nn
 
 from phalanx.errors import UsageError
-from phalanx.strategies.sliced import ELEMENTWISE
-from phalanx.train.optimizer_table import OPTIMIZERS, parse_options
+from phalanx.settings.optimizers import OPTIMIZERS, parse_options
+from phalanx.settings.table import Settings
+from phalanx.strategies.building_blocks.sliced_optimizer import ELEMENTWISE
 from phalanx.train.optimizers import make_optimizer
-from phalanx.train.settings import Settings
 
 #: What says how torch computes, not what, or turns the whole around.
 _NOT_OURS = {"params", "lr", "foreach", "maximize", "capturable", "differentiable", "fused"}

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from phalanx.settings.table import Settings
 from phalanx.train.optimizers import make_optimizer
 from phalanx.train.schedules import Schedule
-from phalanx.train.settings import Settings
 
 STEPS = 4
 

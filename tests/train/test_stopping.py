@@ -12,11 +12,11 @@ from phalanx.comm.base import Communicator
 from phalanx.comm.single import SingleCommunicator
 from phalanx.data.split import Split
 from phalanx.errors import DivergedError
+from phalanx.runs.weights import weights_digest
 from phalanx.train.epoch import Epoch
 from phalanx.train.metrics import Metrics
 from phalanx.train.stopping import Stopping
 from phalanx.train.trainer import Trainer
-from phalanx.train.weights import weights_digest
 
 
 def epoch(number: int, loss: float, *, accuracy: float = 0.0, **more: float) -> Epoch:

@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from phalanx.train.optimizer_table import OPTIMIZERS
+from phalanx.settings.optimizers import OPTIMIZERS
 
 #: Three steps with every optimizer, a schedule, a hook and a saved state, as torch's or as ours.
 TRAIN = """
 import json, sys
 import torch
-from phalanx.train.optimizer_table import OPTIMIZERS
+from phalanx.settings.optimizers import OPTIMIZERS
 from phalanx.train.optimizers import make_optimizer
-from phalanx.train.settings import Settings
+from phalanx.settings.table import Settings
 
 if sys.argv[1] == "torch":
     import torch._dynamo

@@ -11,17 +11,17 @@ from typing import Any
 import typer
 from rich.console import Console
 
-from phalanx.cli.compare_flags import Asked, with_comparison
-from phalanx.cli.console import wide_console
-from phalanx.comm.job import current_job
-from phalanx.comm.process import available_cores
+from phalanx.cli.flags.compare import Asked, with_comparison
+from phalanx.cli.output import comparison as tables
+from phalanx.cli.output.console import wide_console
+from phalanx.comm.launch.job import current_job
+from phalanx.comm.launch.process import available_cores
 from phalanx.errors import UsageError
-from phalanx.observe import tables
 from phalanx.observe.comparison import Comparison
 from phalanx.observe.fairness import differences
-from phalanx.observe.planned import Planned, missing_device, plan
+from phalanx.observe.plan import Planned, missing_device, plan
 from phalanx.observe.rows import Row, read_finished
-from phalanx.train.runs import check_writable
+from phalanx.runs.folder import check_writable
 
 
 @with_comparison

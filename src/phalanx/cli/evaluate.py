@@ -5,9 +5,9 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
-from phalanx.cli.evaluate_flags import with_run_or_weights
-from phalanx.data.folder import data_path
-from phalanx.train.settings import Settings
+from phalanx.cli.flags.evaluate import with_run_or_weights
+from phalanx.data.location import data_path
+from phalanx.settings.table import Settings
 
 
 @with_run_or_weights
@@ -20,15 +20,15 @@ def evaluate(settings: Settings, run: Path | None, output: Path | None) -> None:
     * `phalanx evaluate --weights FILE --model mlp --hidden 25 --dataset mat --data-dir FILE.mat`
       evaluates weights from elsewhere: on the data's test part, or on all of it if it has none.
     """
-    from phalanx.cli.console import wide_console
-    from phalanx.cli.tables import plain_table
-    from phalanx.train import inference
+    from phalanx.cli.output.console import wide_console
+    from phalanx.cli.output.tables import plain_table
+    from phalanx.inference.data import load_like_training
+    from phalanx.runs.record import read_record
+    from phalanx.train import evaluation as inference
     from phalanx.train.confusion import confusion_table
-    from phalanx.train.recorded import read_recorded
     from phalanx.train.session import Session
-    from phalanx.train.trained_data import load_like_training
 
-    load = None if run is None else partial(load_like_training, settings, read_recorded(run))
+    load = None if run is None else partial(load_like_training, settings, read_record(run))
     session = Session(settings, threads=settings.threads, load=load)
     metrics = inference.evaluate(
         session.comm,

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from phalanx.cli.run_options import Run
+from phalanx.cli.flags.runs import Run
 from phalanx.cli.start import rank_count
 from phalanx.errors import UsageError
-from phalanx.train.export_formats import FORMATS, check_suffix, find_format
-from phalanx.train.runs import check_writable, read_result, read_run_settings
+from phalanx.inference.export_formats import FORMATS, check_suffix, find_format
+from phalanx.runs.folder import check_writable, read_result, read_run_settings
 
 
 def export(
@@ -40,9 +40,9 @@ def export(
     check_suffix(path, form)
     check_writable(path)
 
-    from phalanx.train.export import export as write
-    from phalanx.train.input_values import in_words
-    from phalanx.train.trained import trained_model
+    from phalanx.inference.export import export as write
+    from phalanx.inference.model import trained_model
+    from phalanx.runs.inputs import in_words
 
     model, input_shape = trained_model(run, settings, result)
     about: dict[str, str] = {

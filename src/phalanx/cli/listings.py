@@ -4,7 +4,7 @@ from rich.table import Table
 
 from phalanx import data
 from phalanx import models as model_table
-from phalanx.cli.console import wide_console
+from phalanx.cli.output.console import wide_console
 
 
 def datasets() -> None:

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from phalanx.cli.run_options import DataDir, Ranks, Run, Threads, settings_on_ranks
+from phalanx.cli.flags.runs import DataDir, Ranks, Run, Threads, settings_on_ranks
 from phalanx.errors import UsageError
-from phalanx.train.input_names import check_input
-from phalanx.train.runs import check_writable
+from phalanx.inference.input_files import check_input
+from phalanx.runs.folder import check_writable
 
 
 def predict(
@@ -50,16 +50,16 @@ def predict(
         run, data_dir=data_dir, ranks=ranks, threads=threads, needs_data=data is None
     )
 
-    from phalanx.train import inference
-    from phalanx.train.own_samples import OwnSamples, read_samples
-    from phalanx.train.predictions import Answers, probability_form
-    from phalanx.train.recorded import read_recorded
+    from phalanx.inference.answers import Answers, probability_form
+    from phalanx.inference.data import load_like_training, pattern, screened
+    from phalanx.inference.user_samples import UserSamples, read_samples
+    from phalanx.runs.record import read_record
+    from phalanx.runs.weights import load_weights
+    from phalanx.train import evaluation as inference
     from phalanx.train.session import Session
-    from phalanx.train.trained_data import load_like_training, pattern, screened
-    from phalanx.train.weights import load_weights
 
-    recorded = read_recorded(run)
-    own: OwnSamples | None = None
+    recorded = read_record(run)
+    own: UserSamples | None = None
     load = partial(load_like_training, settings, recorded)
     if data is not None:
         like, form = pattern(recorded), recorded.table

@@ -5,10 +5,10 @@ import shlex
 import typer
 
 from phalanx.cli.train import train
-from phalanx.comm.job import is_first_rank
+from phalanx.comm.launch.job import is_first_rank
 from phalanx.compat.pydtnn import translate
-from phalanx.observe.planned import train_flags
-from phalanx.train.settings import Settings
+from phalanx.observe.plan import train_flags
+from phalanx.settings.table import Settings
 
 
 def pydtnn(context: typer.Context) -> None:

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from phalanx.comm.job import current_job
-from phalanx.comm.launch import available_slots, launch, slots_of_hosts
-from phalanx.comm.process import allocator_variables, available_cores
+from phalanx.comm.launch.job import current_job
+from phalanx.comm.launch.mpiexec import available_slots, launch, slots_of_hosts
+from phalanx.comm.launch.process import allocator_variables, available_cores
 from phalanx.errors import LaunchError, UsageError
 
 #: How variables begin that are about this host, shell or job, and so not for ranks elsewhere.
@@ -20,7 +20,7 @@ _STAY_HERE = (
 
 Command = Annotated[
     list[str],
-    typer.Argument(metavar="COMMAND…", help="The program and its arguments, passed on untouched."),
+    typer.Argument(metavar="COMMAND…", help="The program and its arguments, passed on preserved."),
 ]
 Ranks = Annotated[
     int | None,

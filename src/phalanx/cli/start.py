@@ -4,8 +4,8 @@ import sys
 
 import typer
 
-from phalanx.comm.job import current_job, ranks_agree
-from phalanx.comm.launch import launch
+from phalanx.comm.launch.job import current_job, ranks_agree
+from phalanx.comm.launch.mpiexec import launch
 
 
 def rank_count(asked: int | None) -> int:

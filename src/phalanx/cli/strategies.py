@@ -10,13 +10,12 @@ from rich.console import Console
 from rich.text import Text
 
 from phalanx import data, models
-from phalanx.cli.console import wide_console
+from phalanx.cli.output.console import wide_console
 from phalanx.errors import UsageError
-from phalanx.observe.tables import size
-from phalanx.spelling import unknown
-from phalanx.strategies.registry import STRATEGIES, Entry
-from phalanx.strategies.traffic import FORMULAS, Estimate, Workload, estimate
-from phalanx.train.settings import Settings
+from phalanx.observe.traffic import FORMULAS, Estimate, Workload, estimate
+from phalanx.settings.table import Settings
+from phalanx.strategies.registry import STRATEGIES, StrategyEntry
+from phalanx.wording import byte_size, unknown
 
 _SETTINGS = {field.name: field for field in dataclasses.fields(Settings)}
 
@@ -68,7 +67,7 @@ def strategies(
         )
 
 
-def _explain(console: Console, entry: Entry, lines: Iterable[tuple[str, str]]) -> None:
+def _explain(console: Console, entry: StrategyEntry, lines: Iterable[tuple[str, str]]) -> None:
     """An entry's summary, and below it a line for each thing to know about it."""
     about = [*lines]
     width = 2 + max(len(label) for label, _ in about)
@@ -100,14 +99,14 @@ def _samples(dataset: str) -> tuple[tuple[int, ...], int]:
     return read.input_shape, len(read.classes)
 
 
-def _in_short(entry: Entry, work: Workload | None) -> Iterator[tuple[str, str]]:
+def _in_short(entry: StrategyEntry, work: Workload | None) -> Iterator[tuple[str, str]]:
     yield "moves", entry.moves
     if work is not None:
         yield "sends", _sent(entry, work)
     yield "choose it", entry.when
 
 
-def _in_full(entry: Entry, work: Workload | None) -> Iterator[tuple[str, str]]:
+def _in_full(entry: StrategyEntry, work: Workload | None) -> Iterator[tuple[str, str]]:
     yield "moves", entry.moves
     if entry.name in FORMULAS:
         yield "bytes a step", f"{FORMULAS[entry.name].words}, over all ranks"
@@ -116,8 +115,8 @@ def _in_full(entry: Entry, work: Workload | None) -> Iterator[tuple[str, str]]:
         yield (
             "",
             (
-                f"with a gradient of {size(work.gradient)}, weights of {size(work.weights)} and "
-                f"a batch of {size(work.batch)}"
+                f"with a gradient of {byte_size(work.gradient)}, weights of "
+                f"{byte_size(work.weights)} and a batch of {byte_size(work.batch)}"
             ),
         )
     yield "choose it", entry.when
@@ -129,7 +128,7 @@ def _in_full(entry: Entry, work: Workload | None) -> Iterator[tuple[str, str]]:
         yield "options", "none"
 
 
-def _ranks(entry: Entry) -> str:
+def _ranks(entry: StrategyEntry) -> str:
     if entry.most_ranks == entry.least_ranks:
         return f"{entry.least_ranks}"
     return f"{entry.least_ranks} or more" if entry.most_ranks is None else f"to {entry.most_ranks}"
@@ -143,7 +142,7 @@ def _option(name: str) -> str:
     return f"--{name.replace('_', '-')}: {about}" + (f"; one of {choices}" if choices else "")
 
 
-def _sent(entry: Entry, work: Workload) -> str:
+def _sent(entry: StrategyEntry, work: Workload) -> str:
     if work.ranks < entry.least_ranks:
         return f"needs {entry.least_ranks} ranks"
     if entry.most_ranks is not None and work.ranks > entry.most_ranks:
@@ -160,10 +159,12 @@ def _sent(entry: Entry, work: Workload) -> str:
 def amount(found: Estimate) -> str:
     """Bytes as a person reads them; ≈ where they are not exact."""
     if found.exact:
-        return "nothing" if found.most == 0 else f"{size(found.most)} ({found.most:,.0f} bytes)"
+        return (
+            "nothing" if found.most == 0 else f"{byte_size(found.most)} ({found.most:,.0f} bytes)"
+        )
     if found.least == found.most:
-        return f"≈ {size(found.most)}"
-    return f"≈ {size(found.least)} to {size(found.most)}"
+        return f"≈ {byte_size(found.most)}"
+    return f"≈ {byte_size(found.least)} to {byte_size(found.most)}"
 
 
 def _print(console: Console, text: str, *, indent: int = 2, bold: int = 0, dim: int = 0) -> None:

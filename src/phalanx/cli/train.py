@@ -2,17 +2,17 @@
 
 from typing import TYPE_CHECKING, Any
 
-from phalanx.cli.flags import with_settings
+from phalanx.cli.flags.settings import with_settings
 from phalanx.cli.start import launched, rank_count
 from phalanx.clock import phase
-from phalanx.comm.job import is_first_rank
-from phalanx.train.checks import check_settings
-from phalanx.train.settings import Settings
+from phalanx.comm.launch.job import is_first_rank
+from phalanx.settings.rules import check_settings
+from phalanx.settings.table import Settings
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from phalanx.strategies.base import Table
+    from phalanx.strategies.base import TextTable
     from phalanx.train.session import Session
 
 
@@ -34,7 +34,9 @@ def train(settings: Settings) -> None:
 
 
 def _train_here(settings: Settings) -> None:
-    from phalanx.train.progress import Silent, make_console, make_progress
+    from phalanx.cli.output.console import make_console
+    from phalanx.cli.output.progress import make_progress
+    from phalanx.train.progress import Silent
     from phalanx.train.session import Session
 
     console = make_console()
@@ -46,7 +48,7 @@ def _train_here(settings: Settings) -> None:
         return
     import torch
 
-    from phalanx.train.runs import RunFolder
+    from phalanx.runs.folder import RunFolder
 
     run = RunFolder.create(settings)
     run.write_config(
@@ -61,9 +63,9 @@ def _train_here(settings: Settings) -> None:
     _conclude(console, result, run)
 
 
-def show(console: "Console", table: "Table") -> None:
+def show(console: "Console", table: "TextTable") -> None:
     """Print what a strategy or a profile has to say."""
-    from phalanx.cli.tables import plain_table
+    from phalanx.cli.output.tables import plain_table
 
     console.print(plain_table(table))
 
@@ -87,7 +89,7 @@ def _show_log(console: "Console") -> None:
 
 
 def _introduce(console: "Console", session: "Session") -> None:
-    from phalanx.cli.tables import layer_table, settings_table
+    from phalanx.cli.output.tables import layer_table, settings_table
 
     console.print(layer_table(session.model, session.dataset.input_shape, session.dtype))
     console.print(settings_table(session))

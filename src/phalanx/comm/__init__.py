@@ -4,8 +4,8 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING
 
-from phalanx.comm.job import Job, current_job
-from phalanx.comm.process import die_with_parent
+from phalanx.comm.launch.job import Job, current_job
+from phalanx.comm.launch.process import die_with_parent
 from phalanx.errors import LaunchError
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def world() -> "Communicator":
         return SingleCommunicator()
     comm = _open_mpi()
     _expect(comm.size, job)
-    from phalanx.comm.failure import end_job_on_uncaught_errors
+    from phalanx.comm.launch.failure import end_job_on_uncaught_errors
 
     die_with_parent()
     end_job_on_uncaught_errors()

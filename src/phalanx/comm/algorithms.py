@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, final
 
 from phalanx.errors import UsageError
-from phalanx.spelling import unknown
+from phalanx.wording import unknown
 
 if TYPE_CHECKING:
     from phalanx.comm.base import Communicator

@@ -34,3 +34,11 @@ def arrange(comm: Communicator) -> Hosts:
     alone = columns + everyone.rank
     color = host.rank if host.rank < columns else alone
     return Hosts(everyone=everyone, host=host, columns=columns, peers=everyone.split(color))
+
+
+def on_one_host(comm: Communicator) -> bool:
+    """Collective. Whether all ranks are on the same host."""
+    host = comm.host()
+    alone = host.size == comm.size
+    host.free()
+    return alone

@@ -206,7 +206,7 @@ def _whole(side: Side | None) -> list[Any] | None:
     if not tensor.is_cpu:
         raise UsageError(
             f"{label(tensor)} on {tensor.device}: MPI takes CPU memory; "
-            "`phalanx.comm.on_device` makes a communicator for other devices"
+            "`phalanx.comm.device.on_device` makes a communicator for other devices"
         )
     if tensor.numel() > _LARGEST:
         raise UsageError(f"{label(tensor)}: this MPI moves at most {_LARGEST} elements at a time")

@@ -10,6 +10,8 @@ import time
 from functools import cache
 from typing import Any, final
 
+from phalanx.comm.base import Communicator
+
 #: Seconds between two calls: often enough to keep a network's buffers filled, and next to no time.
 _INTERVAL = 0.0003
 
@@ -50,3 +52,12 @@ def _threaded_mpi() -> Any:
     if mpi is None or not mpi.Is_initialized() or mpi.Is_finalized():
         return None
     return mpi if mpi.Query_thread() == mpi.THREAD_MULTIPLE else None
+
+
+def takes_threads(comm: Communicator) -> bool:
+    """Whether several threads may use communicators at the same time."""
+    if comm.size == 1:
+        return True
+    from mpi4py import MPI
+
+    return MPI.Query_thread() == MPI.THREAD_MULTIPLE

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from phalanx.errors import UsageError
-from phalanx.spelling import unknown
+from phalanx.wording import unknown
 
 #: The keys of a kind of file, all of them needed, and what each value is read as.
 Kinds = Mapping[str, type[int] | type[float]]

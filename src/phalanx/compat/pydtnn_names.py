@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from phalanx import data, models
-from phalanx.spelling import unknown
+from phalanx.wording import unknown
 
 #: Models that are spelt otherwise here.
 _MODELS: Mapping[str, dict[str, Any]] = {

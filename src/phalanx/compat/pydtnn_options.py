@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from phalanx.errors import UsageError
-from phalanx.spelling import unknown
+from phalanx.wording import unknown
 
 Value: TypeAlias = str | int | float | bool
 

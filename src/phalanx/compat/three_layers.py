@@ -125,7 +125,7 @@ def _check_sizes(name: str, values: Mapping[str, Any], *, source: Path) -> None:
             raise UsageError(f"{source}: {key}={values[key]}, but for {name} it is {size}")
 
 
-def _sizes(entry: data.Entry) -> tuple[int | None, int | None]:
+def _sizes(entry: data.DatasetEntry) -> tuple[int | None, int | None]:
     """The values of a sample and the classes, where they are known without reading the data."""
     sides = [side for side in entry.input_shape if isinstance(side, int)]
     known = len(sides) == len(entry.input_shape)

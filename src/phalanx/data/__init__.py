@@ -4,8 +4,8 @@ Importing this package does not import torch, so that names and folders can be c
 rank starts. `phalanx.data.split` and `phalanx.data.batches` hold what needs torch.
 """
 
-from phalanx.data.entries import Entry
+from phalanx.data.entries import DatasetEntry
 from phalanx.data.options import OPTIONS
 from phalanx.data.registry import check, dataset_names, describe, load
 
-__all__ = ["OPTIONS", "Entry", "check", "dataset_names", "describe", "load"]
+__all__ = ["OPTIONS", "DatasetEntry", "check", "dataset_names", "describe", "load"]

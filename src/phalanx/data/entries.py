@@ -11,7 +11,7 @@ IDX_FILES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class DatasetEntry:
     """What is known about a data set without reading it.
 
     `module` names the file whose `load(folder, **options)` reads it; `files` are glob patterns,
@@ -41,95 +41,95 @@ class Entry:
 
 
 ENTRIES = (
-    Entry(
+    DatasetEntry(
         name="iris",
-        module="phalanx.data.iris",
+        module="phalanx.data.formats.iris",
         summary="150 flowers, 4 measures, 3 species; embedded",
         embedded=True,
         input_shape=(4,),
         classes=3,
         files=("iris.csv",),
     ),
-    Entry(
+    DatasetEntry(
         name="digits",
-        module="phalanx.data.digits",
+        module="phalanx.data.formats.digits",
         summary="1,797 handwritten digits, 8×8 grey; embedded",
         embedded=True,
         input_shape=(1, 8, 8),
         classes=10,
         files=("digits.npz",),
     ),
-    Entry(
+    DatasetEntry(
         name="mnist",
-        module="phalanx.data.mnist",
+        module="phalanx.data.formats.mnist",
         summary="70,000 handwritten digits, 28×28 grey; four idx files",
         input_shape=(1, 28, 28),
         classes=10,
         files=IDX_FILES,
     ),
-    Entry(
+    DatasetEntry(
         name="fashion-mnist",
-        module="phalanx.data.fashion_mnist",
+        module="phalanx.data.formats.fashion_mnist",
         summary="70,000 pieces of clothing, 28×28 grey; four idx files",
         input_shape=(1, 28, 28),
         classes=10,
         files=IDX_FILES,
     ),
-    Entry(
+    DatasetEntry(
         name="cifar10",
-        module="phalanx.data.cifar10",
+        module="phalanx.data.formats.cifar10",
         summary="60,000 photographs, 32×32 in colour; any of the five training batches will do",
         input_shape=(3, 32, 32),
         classes=10,
         wanted="data_batch_1 … 5 and test_batch, as .bin or as pickles",
-        check="phalanx.data.cifar10_files:check",
+        check="phalanx.data.formats.cifar10_files:check",
     ),
-    Entry(
+    DatasetEntry(
         name="images",
-        module="phalanx.data.images",
+        module="phalanx.data.formats.images",
         summary="your own images, a folder a class, 64×64 unless --resize says otherwise; "
         "decoded when needed",
         input_shape=(3, "H", "W"),
         classes="a folder each",
         wanted="train/CLASS/*.jpg and test/CLASS/*.jpg, or CLASS/*.jpg",
-        check="phalanx.data.image_folder:check",
+        check="phalanx.data.formats.image_folder:check",
         options=("resize", "skip_bad", "cache", "test_split", "seed"),
     ),
-    Entry(
+    DatasetEntry(
         name="csv",
-        module="phalanx.data.csv_file",
+        module="phalanx.data.tables.csv",
         summary="your own table: numbers as they are, words one-hot, the last column the class "
         "unless --target names another",
         input_shape=("columns",),
         classes="any",
         wanted="one *.csv, *.tsv or *.data, plain or .gz, or train.csv and test.csv; "
         "or --data-dir FILE",
-        check="phalanx.data.csv_columns:check",
+        check="phalanx.data.tables.columns:check",
         options=("target", "drop", "test_split", "seed"),
     ),
-    Entry(
+    DatasetEntry(
         name="mat",
-        module="phalanx.data.mat",
+        module="phalanx.data.formats.mat",
         summary="your own MATLAB file with X, a sample a row, and y, which counts classes from 1",
         input_shape=("columns",),
         classes="any",
         wanted="one *.mat; or --data-dir FILE",
-        check="phalanx.data.mat_file:check",
+        check="phalanx.data.formats.mat_file:check",
         options=("test_split", "seed"),
     ),
-    Entry(
+    DatasetEntry(
         name="npz",
-        module="phalanx.data.npz",
+        module="phalanx.data.formats.npz",
         summary="your own numpy arrays; .npy files may be larger than memory",
         input_shape=("any",),
         classes="any",
         wanted="x_train, y_train and perhaps x_test, y_test, or X, y, as .npy or in one *.npz",
-        check="phalanx.data.npz_files:check",
+        check="phalanx.data.formats.npz_files:check",
         options=("test_split", "seed"),
     ),
-    Entry(
+    DatasetEntry(
         name="synthetic",
-        module="phalanx.data.synthetic",
+        module="phalanx.data.formats.synthetic",
         summary="made up as needed: --samples of a --shape in --classes that can be learnt",
         embedded=True,
         input_shape=("any",),

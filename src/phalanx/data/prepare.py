@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from phalanx.data.batches import cut
+from phalanx.data.materialise import Ranks, materialised
 from phalanx.data.normalise import measure
 from phalanx.data.options import parse_shape, transformed_shape
-from phalanx.data.settle import Ranks, settled
 from phalanx.data.split import Dataset, Split
 from phalanx.data.transforms import Crop, Flip, Pool, Resize, Transform
 from phalanx.errors import DataError
@@ -37,9 +37,9 @@ def prepare(
     transformed_shape(dataset.name, dataset.input_shape, options)
     dataset = _screened(dataset, comm)
     fixed = _fixed(dataset.input_shape, options)
-    train = settled(dataset.train, fixed, dtype=dtype, comm=comm)
+    train = materialised(dataset.train, fixed, dtype=dtype, comm=comm)
     same = dataset.test is dataset.train
-    test = train if same else settled(dataset.test, fixed, dtype=dtype, comm=comm)
+    test = train if same else materialised(dataset.test, fixed, dtype=dtype, comm=comm)
     if options.get("normalise"):
         step = measure(train, rank=comm.rank, size=comm.size, add_up=comm.allreduce)
         train, test = train.transformed([step]), test.transformed([step])

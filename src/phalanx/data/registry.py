@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from phalanx.data.entries import ENTRIES, Entry
-from phalanx.data.folder import check_files, dataset_folder, listed
+from phalanx.data.entries import ENTRIES, DatasetEntry
+from phalanx.data.location import check_files, dataset_folder, listed
 from phalanx.data.options import check_options, transformed_shape
 from phalanx.errors import UsageError
-from phalanx.spelling import unknown
+from phalanx.wording import unknown
 
 if TYPE_CHECKING:
     from phalanx.data.split import Dataset
-    from phalanx.data.table_form import TableForm
+    from phalanx.data.tables.form import TableForm
 
 EMBEDDED_FOLDER = Path(__file__).parent / "embedded"
 
@@ -27,7 +27,7 @@ def dataset_names() -> tuple[str, ...]:
     return tuple(_TABLE)
 
 
-def describe() -> tuple[Entry, ...]:
+def describe() -> tuple[DatasetEntry, ...]:
     """Every data set's entry, in the order to list them."""
     return ENTRIES
 
@@ -79,7 +79,7 @@ def load(
     return dataset
 
 
-def _locate(entry: Entry, data_dir: Path | None) -> Path:
+def _locate(entry: DatasetEntry, data_dir: Path | None) -> Path:
     if entry.embedded and data_dir is None:
         return EMBEDDED_FOLDER
     if entry.embedded:
@@ -93,7 +93,7 @@ def _locate(entry: Entry, data_dir: Path | None) -> Path:
     return path
 
 
-def _entry(name: str) -> Entry:
+def _entry(name: str) -> DatasetEntry:
     if name in _TABLE:
         return _TABLE[name]
     raise unknown("data set", name, known=_TABLE)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from phalanx.data.seeding import generator
 from phalanx.data.source import Picked, Source
-from phalanx.data.table_form import TableForm
+from phalanx.data.tables.form import TableForm
 from phalanx.data.transforms import Draw, Transform
 from phalanx.errors import UsageError
 

@@ -5,7 +5,7 @@ Where to look first: `optimizer.py` puts the exchange into a training step, `bri
 of a compiled one, `exchange.py` carries it out.
 """
 
-from phalanx.horovod.basics import (
+from phalanx.horovod.api.basics import (
     ccl_built,
     cross_rank,
     cross_size,
@@ -29,17 +29,17 @@ from phalanx.horovod.basics import (
     start_timeline,
     stop_timeline,
 )
-from phalanx.horovod.compression import Compression
-from phalanx.horovod.exceptions import HorovodInternalError
-from phalanx.horovod.functions import allgather_object, broadcast_object
-from phalanx.horovod.operations import barrier
-from phalanx.horovod.process_sets import (
+from phalanx.horovod.api.functions import allgather_object, broadcast_object
+from phalanx.horovod.api.operations import barrier
+from phalanx.horovod.api.process_sets import (
     ProcessSet,
     add_process_set,
     global_process_set,
     remove_process_set,
 )
-from phalanx.horovod.reductions import Adasum, Average, Max, Min, Product, Sum
+from phalanx.horovod.engine.compression import Compression
+from phalanx.horovod.engine.exceptions import HorovodInternalError
+from phalanx.horovod.engine.reductions import Adasum, Average, Max, Min, Product, Sum
 from phalanx.keras import callbacks
 from phalanx.keras.collectives import allgather, allreduce, broadcast
 from phalanx.keras.devices import pin_device

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any, final
 
 from phalanx.errors import MismatchError, UsageError
-from phalanx.horovod.basics import rank, size
-from phalanx.horovod.functions import allgather_object
-from phalanx.horovod.process_sets import ProcessSet, global_process_set
+from phalanx.horovod.api.basics import rank, size
+from phalanx.horovod.api.functions import allgather_object
+from phalanx.horovod.api.process_sets import ProcessSet, global_process_set
 from phalanx.keras.presence import keras
 from phalanx.keras.variables import broadcast_global_variables
 

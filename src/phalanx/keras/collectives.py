@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from phalanx.horovod import collectives, redistribution
-from phalanx.horovod.compression import Compression
-from phalanx.horovod.process_sets import ProcessSet, global_process_set
-from phalanx.horovod.reductions import ReduceOp, chosen_op
+from phalanx.horovod.api import collectives, redistribution
+from phalanx.horovod.api.process_sets import ProcessSet, global_process_set
+from phalanx.horovod.engine.compression import Compression
+from phalanx.horovod.engine.reductions import ReduceOp, chosen_op
 from phalanx.keras.bridge import as_array, as_tensor, call
 from phalanx.keras.presence import keras
 

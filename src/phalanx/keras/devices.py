@@ -1,7 +1,7 @@
 """One GPU for each rank of a host."""
 
 from phalanx.errors import UsageError
-from phalanx.horovod.basics import local_rank
+from phalanx.horovod.api.basics import local_rank
 from phalanx.keras.presence import backend
 
 

@@ -1,7 +1,8 @@
 """Gradients combined over the ranks, on the host: what a training step calls once.
 
-The gradients travel as those of the PyTorch interface do (`phalanx.horovod.exchange`): the ranks
-agree once on what there is, and a rank that waits in vain says for whom.
+The gradients travel as those of the PyTorch interface do (see
+`phalanx.horovod.optimizer.gradient_exchange`): the ranks agree once on what there is, and a rank
+that waits in vain says for whom.
 """
 
 from collections.abc import Sequence
@@ -13,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from phalanx.horovod.collectives import grouped_allreduce
-from phalanx.horovod.exchange import GradientExchange
-from phalanx.horovod.family import family_of
-from phalanx.horovod.options import Options
-from phalanx.horovod.reductions import Adasum
+from phalanx.horovod.api.collectives import grouped_allreduce
+from phalanx.horovod.engine.reductions import Adasum
+from phalanx.horovod.optimizer.gradient_exchange import GradientExchange
+from phalanx.horovod.optimizer.naming import family_of
+from phalanx.horovod.optimizer.options import Options
 from phalanx.keras.bridge import as_array, as_tensor
 
 

@@ -12,10 +12,10 @@ from math import prod
 from typing import Any, final
 
 from phalanx.errors import UsageError
-from phalanx.horovod.compression import Compression
-from phalanx.horovod.options import Options
-from phalanx.horovod.process_sets import ProcessSet, global_process_set
-from phalanx.horovod.reductions import Adasum, Average, ReduceOp, Sum
+from phalanx.horovod.api.process_sets import ProcessSet, global_process_set
+from phalanx.horovod.engine.compression import Compression
+from phalanx.horovod.engine.reductions import Adasum, Average, ReduceOp, Sum
+from phalanx.horovod.optimizer.options import Options
 from phalanx.keras.bridge import call
 from phalanx.keras.exchange import HostExchange, Passes
 from phalanx.keras.presence import backend, keras

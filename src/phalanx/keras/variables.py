@@ -6,9 +6,9 @@ from typing import Any
 import torch
 
 from phalanx.errors import UsageError
-from phalanx.horovod.collectives import broadcast_
-from phalanx.horovod.compression import Compression
-from phalanx.horovod.process_sets import ProcessSet, global_process_set
+from phalanx.horovod.api.collectives import broadcast_
+from phalanx.horovod.api.process_sets import ProcessSet, global_process_set
+from phalanx.horovod.engine.compression import Compression
 from phalanx.keras.bridge import as_array, as_tensor
 from phalanx.keras.optimizer import DistributedOptimizer, distribution_of
 from phalanx.keras.presence import keras

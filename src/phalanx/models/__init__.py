@@ -4,7 +4,7 @@ Importing this package does not import torch, so that names and options can be c
 rank starts. `phalanx.models.table` tells a model's layers.
 """
 
-from phalanx.models.entries import Entry
+from phalanx.models.entries import ModelEntry
 from phalanx.models.registry import build, check, describe, model_names
 
-__all__ = ["Entry", "build", "check", "describe", "model_names"]
+__all__ = ["ModelEntry", "build", "check", "describe", "model_names"]

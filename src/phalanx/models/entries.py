@@ -7,7 +7,7 @@ from phalanx.models.options import ACTIVATION, HIDDEN, OUTPUT_ACTIVATION, STANDA
 
 
 @dataclass(frozen=True, kw_only=True)
-class Entry:
+class ModelEntry:
     """What is known about a model without building it.
 
     `module` names the file with its `build`; `fixed` are arguments that this name stands for, so
@@ -28,8 +28,8 @@ _RESNET_DEPTHS = (18, 34, 50, 101, 152)
 _DENSENET_DEPTHS = (121, 161, 169, 201)
 
 
-def _vgg(depth: int, *, batch_norm: bool) -> Entry:
-    return Entry(
+def _vgg(depth: int, *, batch_norm: bool) -> ModelEntry:
+    return ModelEntry(
         name=f"vgg{depth}{'-bn' if batch_norm else ''}",
         module="phalanx.models.vgg",
         summary=f"VGG of {depth} layers{' with BatchNorm' if batch_norm else ''}; "
@@ -38,8 +38,8 @@ def _vgg(depth: int, *, batch_norm: bool) -> Entry:
     )
 
 
-def _cifar_resnet(depth: int) -> Entry:
-    return Entry(
+def _cifar_resnet(depth: int) -> ModelEntry:
+    return ModelEntry(
         name=f"resnet{depth}",
         module="phalanx.models.resnet",
         summary=f"residual network of {depth} layers, as for CIFAR-10; "
@@ -48,8 +48,8 @@ def _cifar_resnet(depth: int) -> Entry:
     )
 
 
-def _resnet(depth: int) -> Entry:
-    return Entry(
+def _resnet(depth: int) -> ModelEntry:
+    return ModelEntry(
         name=f"resnet{depth}",
         module="phalanx.models.resnet_imagenet",
         summary=f"residual network of {depth} layers, as for ImageNet; "
@@ -58,8 +58,8 @@ def _resnet(depth: int) -> Entry:
     )
 
 
-def _densenet(depth: int) -> Entry:
-    return Entry(
+def _densenet(depth: int) -> ModelEntry:
+    return ModelEntry(
         name=f"densenet{depth}",
         module="phalanx.models.densenet",
         summary=f"densely connected network of {depth} layers; for images of 16×16 pixels or more",
@@ -68,30 +68,31 @@ def _densenet(depth: int) -> Entry:
 
 
 ENTRIES = (
-    Entry(
+    ModelEntry(
         name="logistic",
-        module="phalanx.models.logistic",
+        module="phalanx.models.mlp",
         summary="logistic regression: one linear layer over inputs of any shape",
+        fixed={"hidden": ()},
     ),
-    Entry(
+    ModelEntry(
         name="mlp",
         module="phalanx.models.mlp",
         summary="fully connected layers over inputs of any shape",
         options=(HIDDEN, ACTIVATION, OUTPUT_ACTIVATION, STANDARDISE),
     ),
-    Entry(
+    ModelEntry(
         name="simplecnn",
         module="phalanx.models.simplecnn",
         summary="two 3×3 convolutions, one pooling, two linear layers; "
         "for images of 2×2 pixels or more",
     ),
-    Entry(
+    ModelEntry(
         name="lenet5",
         module="phalanx.models.lenet5",
         summary="LeNet-5: two 5×5 convolutions, three linear layers; "
         "for images of 12×12 pixels or more",
     ),
-    Entry(
+    ModelEntry(
         name="alexnet",
         module="phalanx.models.alexnet",
         summary="AlexNet: five convolutions; for images of 16×16 pixels or more",
@@ -100,17 +101,17 @@ ENTRIES = (
     *(_cifar_resnet(depth) for depth in _CIFAR_RESNET_DEPTHS),
     *(_resnet(depth) for depth in _RESNET_DEPTHS),
     *(_densenet(depth) for depth in _DENSENET_DEPTHS),
-    Entry(
+    ModelEntry(
         name="googlenet",
         module="phalanx.models.googlenet",
         summary="GoogLeNet with BatchNorm; for images of 8×8 pixels or more",
     ),
-    Entry(
+    ModelEntry(
         name="inception-v3",
         module="phalanx.models.inception",
         summary="Inception v3; for images of 11×11 pixels or more",
     ),
-    Entry(
+    ModelEntry(
         name="mobilenet-v1",
         module="phalanx.models.mobilenet",
         summary="MobileNet v1: separable convolutions; for images of 17×17 pixels or more",

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from phalanx.errors import UsageError
-from phalanx.spelling import unknown
+from phalanx.wording import unknown
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

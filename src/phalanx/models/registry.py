@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from phalanx.errors import UsageError
 from phalanx.models import initial, user
-from phalanx.models.entries import ENTRIES, Entry
+from phalanx.models.entries import ENTRIES, ModelEntry
 from phalanx.models.options import INIT, Option
-from phalanx.spelling import unknown
+from phalanx.wording import unknown
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,7 +24,7 @@ def model_names() -> tuple[str, ...]:
     return tuple(_TABLE)
 
 
-def describe() -> tuple[Entry, ...]:
+def describe() -> tuple[ModelEntry, ...]:
     """Every built-in model's entry, in the order to list them."""
     return ENTRIES
 
@@ -68,7 +68,7 @@ def build(
 
 
 def _build(
-    entry: Entry, options: Mapping[str, object], *, input_shape: tuple[int, ...], classes: int
+    entry: ModelEntry, options: Mapping[str, object], *, input_shape: tuple[int, ...], classes: int
 ) -> nn.Module:
     module = importlib.import_module(entry.module)
     model: nn.Module = module.build(
@@ -86,7 +86,7 @@ def _check_options(name: str, options: Mapping[str, object], *, takes: tuple[Opt
         accepted[key].check(value)
 
 
-def _entry(name: str) -> Entry:
+def _entry(name: str) -> ModelEntry:
     if name in _TABLE:
         return _TABLE[name]
     raise unknown("model", name, known=_TABLE, note=f"; your own is named as {user.FORMS}")

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import final
 
-from phalanx.observe.planned import Planned
+from phalanx.observe.plan import Planned
 from phalanx.observe.rows import Row, better, row_without_result
 from phalanx.observe.training import run_training
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from phalanx.observe.rows import FinishedRun
-from phalanx.train.settings import Settings
+from phalanx.settings.table import Settings
 
 _GROUPS = ("Data", "Model", "Training")
 #: Said by the global batch, or without any effect on the training.

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from phalanx.observe.planned import CPU, Planned
-from phalanx.train.runs import read_result, read_run_settings
-from phalanx.train.settings import Settings
+from phalanx.observe.plan import CPU, Planned
+from phalanx.runs.folder import read_result, read_run_settings
+from phalanx.settings.table import Settings
 
 Status = Literal["done", "refused", "failed", "interrupted"]
 

@@ -10,11 +10,11 @@ import signal
 import subprocess
 from pathlib import Path
 
-from phalanx.comm.child import start_child
+from phalanx.comm.launch.child import start_child
 from phalanx.errors import RunError
-from phalanx.observe.planned import Planned, command
+from phalanx.observe.plan import Planned, command
 from phalanx.observe.rows import Row, row_of_result, row_without_result
-from phalanx.train.runs import read_result
+from phalanx.runs.folder import read_result
 
 #: Seconds that a training has to end its ranks after a Ctrl-C.
 _PATIENCE = 6.0

@@ -18,16 +18,20 @@ from phalanx.comm import algorithms
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch, cut
 from phalanx.errors import UsageError
-from phalanx.spelling import unknown
+from phalanx.exchange.compression import COMPRESSIBLE, COMPRESSIONS, CompressedSum, Compression
+from phalanx.exchange.flat import FlatParameters
+from phalanx.exchange.overlap import Bucket, Overlap, cut_in_buckets
+from phalanx.exchange.rows import RowSum
+from phalanx.exchange.sums import BlockingSum, Exchange, Exchanges, StartedSum
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
-from phalanx.strategies.compression import COMPRESSIBLE, COMPRESSIONS, CompressedSum, Compression
-from phalanx.strategies.exchange import BlockingSum, Exchange, Exchanges, StartedSum
-from phalanx.strategies.flat import FlatParameters
-from phalanx.strategies.gradient import PartGradients
-from phalanx.strategies.overlap import Bucket, Overlap, cut_in_buckets
-from phalanx.strategies.replica import Replica, average_buffers, broadcast_model
-from phalanx.strategies.statistics import Statistics
-from phalanx.strategies.summing import RowSum
+from phalanx.strategies.building_blocks.part_gradients import PartGradients
+from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
+from phalanx.strategies.building_blocks.whole_model import (
+    WholeModel,
+    average_buffers,
+    broadcast_model,
+)
+from phalanx.wording import unknown
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class AllreduceWorker(Worker):
         self._task = task
         broadcast_model(comm, task.model)
         self._flat = FlatParameters(task.model)
-        self._replica = Replica(task, self._flat)
+        self._whole_model = WholeModel(task, self._flat)
         buckets: list[Bucket] = []
         if options.overlap:
             for block in reversed(self._flat.blocks):
@@ -101,7 +105,7 @@ class AllreduceWorker(Worker):
             marks.copy_(block.marks()[0])
         with phase("exchange"):
             self._overlap.finish()
-        self._replica.update([block.marks()[0] for block in self._flat.blocks])
+        self._whole_model.update([block.marks()[0] for block in self._flat.blocks])
         # The exchange has made sums of this rank's marks, which are written only when they change.
         for block, marks in zip(self._flat.blocks, self._marks, strict=True):
             block.marks()[0].copy_(marks)
@@ -143,11 +147,11 @@ class ShardedAllreduceWorker(Worker):
         self._sums = [
             RowSum(block.rows, slice(0, block.layout.length)) for block in self._flat.blocks
         ]
-        self._replica = Replica(task, self._flat)
-        self._statistics = Statistics(task.model, comm, shards=shards)
+        self._whole_model = WholeModel(task, self._flat)
+        self._sharded_buffers = ShardedBuffers(task.model, comm, shards=shards)
         mine = range(self._mine.start, self._mine.stop)
         self._gradients = PartGradients(
-            task, self._flat, parts=mine, of=shards, rows=mine, statistics=self._statistics
+            task, self._flat, parts=mine, of=shards, rows=mine, statistics=self._sharded_buffers
         )
 
     def step(self, batch: Batch) -> Outcome:
@@ -156,8 +160,8 @@ class ShardedAllreduceWorker(Worker):
             for block, total in zip(self._flat.blocks, self._sums, strict=True):
                 self._comm.allgather(block.rows[self._mine], block.rows, counts=self._counts)
                 total.add_up()
-            self._statistics.finish(batch.size)
-        self._replica.update([block.marks().amax(0) for block in self._flat.blocks])
+            self._sharded_buffers.finish(batch.size)
+        self._whole_model.update([block.marks().amax(0) for block in self._flat.blocks])
         return outcome
 
     def sync(self) -> None:

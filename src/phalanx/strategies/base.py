@@ -85,7 +85,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """What a strategy wants a user to see: how it cut a model, or how a training went."""
 
     title: str
@@ -110,11 +110,11 @@ class Worker(ABC):
     def gather_optimizer_state(self) -> None:  # noqa: B027 (most leave it where it belongs)
         """Collective. Put the optimizer's state together, if it is in pieces on several ranks."""
 
-    def plan(self) -> Sequence[Table]:
+    def plan(self) -> Sequence[TextTable]:
         """Collective. What is known before the first step, the same on every rank."""
         return ()
 
-    def report(self) -> Sequence[Table]:
+    def report(self) -> Sequence[TextTable]:
         """Collective. What is known after the last step, the same on every rank."""
         return ()
 

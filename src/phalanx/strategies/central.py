@@ -17,17 +17,17 @@ from torch import Tensor
 from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.comm.hosts import Hosts, arrange
-from phalanx.comm.process import release_freed_memory
+from phalanx.comm.launch.process import release_freed_memory
 from phalanx.comm.shared import SharedMemory, room_for
 from phalanx.data.batches import Batch, cut
+from phalanx.exchange.flat import FlatParameters, layouts, zeros
+from phalanx.exchange.rows import SMALL, RowSum, SmallSum
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
-from phalanx.strategies.clipping import chunk_count, chunk_squares, clip_factor
-from phalanx.strategies.flat import FlatParameters, layouts, zeros
-from phalanx.strategies.gradient import PartGradients
-from phalanx.strategies.replica import average_buffers, broadcast_model
-from phalanx.strategies.sliced import SlicedOptimizer, check_elementwise
-from phalanx.strategies.statistics import Statistics
-from phalanx.strategies.summing import SMALL, RowSum, SmallSum
+from phalanx.strategies.building_blocks.clipping import chunk_count, chunk_squares, clip_factor
+from phalanx.strategies.building_blocks.part_gradients import PartGradients
+from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
+from phalanx.strategies.building_blocks.sliced_optimizer import SlicedOptimizer, check_elementwise
+from phalanx.strategies.building_blocks.whole_model import average_buffers, broadcast_model
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,8 @@ class CentralWorker(Worker):
         # Before the move: the ranks of a host will all write their weights to the same place.
         broadcast_model(comm, task.model)
         self._flat, self._squares = self._share(task, 2 if self._small else max(1, len(rows)))
-        self._statistics = (
-            None if task.shards is None else Statistics(task.model, comm, shards=shards)
+        self._sharded_buffers = (
+            None if task.shards is None else ShardedBuffers(task.model, comm, shards=shards)
         )
         self._gradients = PartGradients(
             task,
@@ -64,7 +64,7 @@ class CentralWorker(Worker):
             parts=mine,
             of=shards,
             rows=[1] if self._small else [part - rows.start for part in mine],
-            statistics=self._statistics,
+            statistics=self._sharded_buffers,
         )
         self._cut_slices()
 
@@ -121,8 +121,8 @@ class CentralWorker(Worker):
         with phase("exchange"):
             self._add_up()
             marks = self._read_marks()
-            if self._statistics is not None:
-                self._statistics.finish(batch.size)
+            if self._sharded_buffers is not None:
+                self._sharded_buffers.finish(batch.size)
         with phase("update"):
             if self._task.clip_norm is not None:
                 self._clip(self._task.clip_norm)
@@ -174,7 +174,7 @@ class CentralWorker(Worker):
 
     def sync(self) -> None:
         """Everybody reads the same weights already; running statistics are averaged."""
-        if self._statistics is None:
+        if self._sharded_buffers is None:
             average_buffers(self._hosts.everyone, self._task.model)
 
 

@@ -14,13 +14,17 @@ from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch, cut
 from phalanx.data.split import Samples
+from phalanx.exchange.flat import FlatParameters
+from phalanx.exchange.rows import RowSum
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
-from phalanx.strategies.flat import FlatParameters
-from phalanx.strategies.gradient import PartGradients
-from phalanx.strategies.replica import Replica, average_buffers, broadcast_model
-from phalanx.strategies.serving import SERVER
-from phalanx.strategies.statistics import Statistics
-from phalanx.strategies.summing import RowSum
+from phalanx.strategies.building_blocks.parameter_server import SERVER
+from phalanx.strategies.building_blocks.part_gradients import PartGradients
+from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
+from phalanx.strategies.building_blocks.whole_model import (
+    WholeModel,
+    average_buffers,
+    broadcast_model,
+)
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,9 @@ class GatherWorker(Worker):
         # Rank 0's own rows are the first, where MPI then leaves them.
         rows = parts if comm.rank == SERVER else max(1, count)
         self._flat = FlatParameters(task.model, rows=rows)
-        self._replica = Replica(task, self._flat)
-        self._statistics = (
-            None if task.shards is None else Statistics(task.model, comm, shards=parts)
+        self._whole_model = WholeModel(task, self._flat)
+        self._sharded_buffers = (
+            None if task.shards is None else ShardedBuffers(task.model, comm, shards=parts)
         )
         self._scatter = Scatter(comm, shares, of=parts)
         self._gradients = PartGradients(
@@ -56,7 +60,7 @@ class GatherWorker(Worker):
             parts=range(mine.start, mine.stop),
             of=parts,
             rows=range(count),
-            statistics=self._statistics,
+            statistics=self._sharded_buffers,
         )
         self._sums = [
             RowSum(block.rows, slice(0, block.layout.length)) for block in self._flat.blocks
@@ -70,9 +74,9 @@ class GatherWorker(Worker):
         with phase("broadcast"):
             for block in self._flat.blocks:
                 self._comm.broadcast(block.values, SERVER)
-        if self._statistics is not None:
+        if self._sharded_buffers is not None:
             with phase("exchange"):
-                self._statistics.finish(batch.size)
+                self._sharded_buffers.finish(batch.size)
         return outcome
 
     def _gather(self) -> None:
@@ -85,11 +89,11 @@ class GatherWorker(Worker):
         with phase("update"):
             for total in self._sums:
                 total.add_up()
-            self._replica.update([block.marks().amax(0) for block in self._flat.blocks])
+            self._whole_model.update([block.marks().amax(0) for block in self._flat.blocks])
 
     def sync(self) -> None:
         """Weights are the same everywhere already; running statistics are averaged."""
-        if self._statistics is None:
+        if self._sharded_buffers is None:
             average_buffers(self._comm, self._task.model)
 
 

@@ -23,11 +23,15 @@ from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
 from phalanx.errors import UsageError
+from phalanx.exchange.flat import FlatParameters
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
-from phalanx.strategies.flat import FlatParameters
-from phalanx.strategies.gradient import PartGradients
+from phalanx.strategies.building_blocks.part_gradients import PartGradients
+from phalanx.strategies.building_blocks.whole_model import (
+    WholeModel,
+    average_buffers,
+    broadcast_model,
+)
 from phalanx.strategies.registry import SHARDED
-from phalanx.strategies.replica import Replica, average_buffers, broadcast_model
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,7 @@ class LocalWorker(Worker):
         broadcast_model(comm, task.model)
         self._flat = FlatParameters(task.model)
         self._average = Average(comm, self._flat, momentum=options.outer_momentum)
-        self._replica = Replica(task, self._flat)
+        self._whole_model = WholeModel(task, self._flat)
         self._gradients = PartGradients(
             task, self._flat, parts=range(comm.rank, comm.rank + 1), of=comm.size, rows=[0]
         )
@@ -84,7 +88,7 @@ class LocalWorker(Worker):
             block.gradients.mul_(self._comm.size)
             if had_samples:
                 used.copy_(block.marks()[0])
-        self._replica.update(self._used)
+        self._whole_model.update(self._used)
 
     def _meet(self) -> None:
         with phase("exchange"):

@@ -6,15 +6,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import UsageError
-from phalanx.spelling import unknown
 from phalanx.strategies import user
+from phalanx.wording import unknown
 
 if TYPE_CHECKING:
     from phalanx.strategies.base import Strategy
 
 
 @dataclass(frozen=True)
-class Entry:
+class StrategyEntry:
     """A strategy as a user meets it."""
 
     name: str
@@ -39,7 +39,7 @@ class Entry:
 
 
 _ENTRIES = (
-    Entry(
+    StrategyEntry(
         name="single",
         target="phalanx.strategies.single:Single",
         summary="one rank, no communication: the baseline",
@@ -49,7 +49,7 @@ _ENTRIES = (
         most_ranks=1,
         on_gpus=True,
     ),
-    Entry(
+    StrategyEntry(
         name="allreduce",
         target="phalanx.strategies.allreduce:Allreduce",
         summary="every rank holds the model; gradients are added up by MPI_Allreduce",
@@ -59,7 +59,7 @@ _ENTRIES = (
         on_gpus=True,
         options=("algorithm", "overlap", "compress"),
     ),
-    Entry(
+    StrategyEntry(
         name="central",
         target="phalanx.strategies.central:Central",
         summary="one copy of parameters and optimizer state per host; every rank updates its slice",
@@ -67,7 +67,7 @@ _ENTRIES = (
         also_called="central storage, ZeRO-1",
         when="nearly always: the fastest, and the least memory, for data parallelism",
     ),
-    Entry(
+    StrategyEntry(
         name="server",
         target="phalanx.strategies.server:Server",
         summary="rank 0 keeps the main network and does not train; the others send it gradients",
@@ -78,7 +78,7 @@ _ENTRIES = (
         serving_ranks=1,
         options=("exchange",),
     ),
-    Entry(
+    StrategyEntry(
         name="gather",
         target="phalanx.strategies.gather:Gather",
         summary="rank 0 scatters batches, gathers gradients, steps and broadcasts; it trains too",
@@ -86,9 +86,9 @@ _ENTRIES = (
         also_called="the textbook scheme",
         when="to see every phase of a parallel step, and where only rank 0 reads the data",
     ),
-    Entry(
+    StrategyEntry(
         name="async",
-        target="phalanx.strategies.asynchronous:Asynchronous",
+        target="phalanx.strategies.asynchronous.strategy:Asynchronous",
         summary="the same server, but gradients are applied as they come, up to a staleness",
         moves="a gradient to rank 0 and the weights back, for each part of a batch",
         also_called="asynchronous SGD, Hogwild over a server",
@@ -98,7 +98,7 @@ _ENTRIES = (
         keeps_shards=False,
         options=("max_staleness", "staleness_aware"),
     ),
-    Entry(
+    StrategyEntry(
         name="local",
         target="phalanx.strategies.local:Local",
         summary="ranks train alone, each with an optimizer of its own, and average their weights "
@@ -110,7 +110,7 @@ _ENTRIES = (
         on_gpus=True,
         options=("every", "outer_momentum"),
     ),
-    Entry(
+    StrategyEntry(
         name="pipeline",
         target="phalanx.strategies.pipeline.strategy:Pipeline",
         summary="consecutive layers on different ranks, micro-batches in flight between them",
@@ -120,7 +120,7 @@ _ENTRIES = (
         splits_model=True,
         options=("cut", "micro_batches", "replicas"),
     ),
-    Entry(
+    StrategyEntry(
         name="tensor",
         target="phalanx.strategies.tensor.strategy:Tensor",
         summary="the weights of each linear and convolutional layer split over the ranks",
@@ -212,7 +212,7 @@ def workers(name: str, ranks: int, options: Mapping[str, Any]) -> int:
     return ranks - (0 if entry is None else entry.serving_ranks)
 
 
-def _check_ranks(entry: Entry, ranks: int) -> None:
+def _check_ranks(entry: StrategyEntry, ranks: int) -> None:
     least, most = entry.least_ranks, entry.most_ranks
     if ranks < least:
         raise UsageError(

@@ -16,12 +16,10 @@ from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
 from phalanx.errors import UsageError
-from phalanx.spelling import unknown
+from phalanx.exchange.flat import FlatParameters
+from phalanx.exchange.rows import RowSum
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
-from phalanx.strategies.flat import FlatParameters
-from phalanx.strategies.gradient import PartGradients
-from phalanx.strategies.replica import Replica, average_buffers, broadcast_model
-from phalanx.strategies.serving import (
+from phalanx.strategies.building_blocks.parameter_server import (
     NOTHING,
     SERVER,
     Message,
@@ -32,7 +30,13 @@ from phalanx.strategies.serving import (
     weights_for,
     workers_of,
 )
-from phalanx.strategies.summing import RowSum
+from phalanx.strategies.building_blocks.part_gradients import PartGradients
+from phalanx.strategies.building_blocks.whole_model import (
+    WholeModel,
+    average_buffers,
+    broadcast_model,
+)
+from phalanx.wording import unknown
 
 Exchanged = Literal["gradients", "changes"]
 _INSTEAD = "exchange 'gradients' instead"
@@ -130,7 +134,7 @@ class ChangesWorker(Worker):
         self._comm = comm
         self._task = task
         self._flat = FlatParameters(task.model)
-        self._replica = Replica(task, self._flat)
+        self._whole_model = WholeModel(task, self._flat)
         part = workers_of(comm).index(comm.rank)
         self._parts = PartGradients(
             task, self._flat, parts=range(part, part + 1), of=comm.size - 1, rows=[0]
@@ -151,7 +155,7 @@ class ChangesWorker(Worker):
         # Plain SGD does not look at the weights. From zero, it makes the change and nothing else.
         for block in self._flat.blocks:
             block.values.zero_()
-        self._replica.update(self._marks)
+        self._whole_model.update(self._marks)
         with phase("exchange"):
             send_all(self._comm, self._weights)
         with phase("wait"):

@@ -8,12 +8,12 @@ from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
 from phalanx.errors import UsageError
+from phalanx.exchange.flat import FlatParameters
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
-from phalanx.strategies.flat import FlatParameters
-from phalanx.strategies.gradient import PartGradients, accumulate_gradients
-from phalanx.strategies.passes import make_pass
-from phalanx.strategies.replica import Replica
-from phalanx.strategies.statistics import Statistics
+from phalanx.strategies.building_blocks.part_gradients import PartGradients, accumulate_gradients
+from phalanx.strategies.building_blocks.passes import make_pass
+from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
+from phalanx.strategies.building_blocks.whole_model import WholeModel
 
 
 @dataclass(frozen=True)
@@ -59,23 +59,23 @@ class ShardedSingleWorker(Worker):
 
     def __init__(self, comm: Communicator, task: Task) -> None:
         assert task.shards is not None
-        self._statistics = Statistics(task.model, comm, shards=task.shards)
+        self._sharded_buffers = ShardedBuffers(task.model, comm, shards=task.shards)
         self._flat = FlatParameters(task.model, rows=2)
-        self._replica = Replica(task, self._flat)
+        self._whole_model = WholeModel(task, self._flat)
         self._gradients = PartGradients(
             task,
             self._flat,
             parts=range(task.shards),
             of=task.shards,
             rows=[0, *[1] * (task.shards - 1)],
-            statistics=self._statistics,
+            statistics=self._sharded_buffers,
             folds=True,
         )
 
     def step(self, batch: Batch) -> Outcome:
         outcome = self._gradients.compute(batch)
-        self._statistics.finish(batch.size)
-        self._replica.update([block.marks()[0] for block in self._flat.blocks])
+        self._sharded_buffers.finish(batch.size)
+        self._whole_model.update([block.marks()[0] for block in self._flat.blocks])
         return outcome
 
     def sync(self) -> None:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from phalanx.comm.base import Communicator
-from phalanx.comm.process import keep_freed_memory, memory_share, threads_per_rank
+from phalanx.comm.launch.process import keep_freed_memory, memory_share, threads_per_rank
 from phalanx.errors import UsageError
-from phalanx.spelling import unknown
+from phalanx.wording import unknown
 
 MemoryFormat = Literal["auto", "channels-last", "preserve"]
 

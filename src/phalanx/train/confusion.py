@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from phalanx.strategies.base import Table
+from phalanx.strategies.base import TextTable
 from phalanx.train.metrics import Metrics
 
 #: With more classes than these, a column for each would not fit a screen.
 _MOST_COLUMNS = 12
 
 
-def confusion_table(metrics: Metrics, classes: Sequence[str]) -> Table:
+def confusion_table(metrics: Metrics, classes: Sequence[str]) -> TextTable:
     """A row for each class, with its precision and recall; the metrics must have a confusion.
 
     With few classes, every row has a column for each class that was the answer.
@@ -28,7 +28,7 @@ def confusion_table(metrics: Metrics, classes: Sequence[str]) -> Table:
         (names[index], *(map(str, row) if few else _summary(row, index, names)), *shares[index])
         for index, row in enumerate(counts)
     ]
-    return Table("Confusion", ("class", *columns, "precision", "recall"), tuple(rows))
+    return TextTable("Confusion", ("class", *columns, "precision", "recall"), tuple(rows))
 
 
 def _summary(row: Sequence[int], own: int, names: Sequence[str]) -> tuple[str, str, str]:

@@ -1,5 +1,6 @@
 """What an epoch of a training came to."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from phalanx.train.metrics import Metrics
@@ -23,3 +24,21 @@ class Epoch:
     def watched(self) -> Metrics:
         """What says how good the weights are: the validation, if samples are held out for it."""
         return self.train if self.validation is None else self.validation
+
+    def row(self, phases: Mapping[str, float]) -> dict[str, float | str]:
+        """The epoch as a row of a history, with the seconds of each of these phases."""
+        checked = self.validation
+        row: dict[str, float | str] = {
+            "epoch": self.number,
+            "loss": self.train.loss,
+            "accuracy": self.train.accuracy,
+            "validation_loss": "" if checked is None else checked.loss,
+            "validation_accuracy": "" if checked is None else checked.accuracy,
+            "seconds": round(self.seconds, 6),
+            "samples_per_second": round(self.samples_per_second, 3),
+            "learning_rate": self.learning_rate,
+            **self.train.more,
+        }
+        if checked is not None:
+            row |= {f"validation_{name}": value for name, value in checked.more.items()}
+        return row | {f"{name}_seconds": round(value, 6) for name, value in phases.items()}

@@ -15,19 +15,19 @@ import torch
 from torch import Tensor, nn
 
 from phalanx.data.split import Samples
-from phalanx.strategies.base import Loss, Table
-from phalanx.strategies.untouched import untouched
+from phalanx.strategies.base import Loss, TextTable
+from phalanx.strategies.building_blocks.preserve import preserved
 
 _PASSES = 5
 
 
-def layer_times(model: nn.Module, loss: Loss, samples: Samples) -> Table:
+def layer_times(model: nn.Module, loss: Loss, samples: Samples) -> TextTable:
     """The fastest of a few passes through every layer that has no layers inside."""
     layers = {name: layer for name, layer in model.named_modules() if _is_leaf(layer)}
     was_training = model.training
     model.train()
     try:
-        with untouched([model]):
+        with preserved([model]):
             rounds = [_one_pass(model, layers, loss, samples) for _ in range(1 + _PASSES)][1:]
     finally:
         model.train(was_training)
@@ -48,7 +48,7 @@ def layer_times(model: nn.Module, loss: Loss, samples: Samples) -> Table:
         for name, (forward, backward) in fastest.items()
     ]
     title = f"Layers, {len(samples.targets)} samples on one rank"
-    return Table(title, ("layer", "type", "forward ms", "backward ms", "share"), tuple(rows))
+    return TextTable(title, ("layer", "type", "forward ms", "backward ms", "share"), tuple(rows))
 
 
 def _is_leaf(layer: nn.Module) -> bool:

@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from phalanx.errors import UsageError
-from phalanx.spelling import unknown
 from phalanx.strategies.base import Loss, Reduction
+from phalanx.wording import unknown
 
 
 def make_loss(name: str, reduction: Reduction = "mean") -> Loss:

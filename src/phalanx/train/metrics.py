@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from phalanx.comm.base import Communicator
+from phalanx.settings.metrics import BY_CLASS
 from phalanx.train.losses import one_hot, widened
-from phalanx.train.metric_names import BY_CLASS
 
 #: Metrics that are a number a sample, summed here over the samples of a batch.
 _SUMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {

@@ -9,8 +9,8 @@ from torch import nn
 from torch.optim import Optimizer
 
 from phalanx.errors import UsageError
-from phalanx.train.optimizer_table import OPTIMIZERS
-from phalanx.train.settings import Settings
+from phalanx.settings.optimizers import OPTIMIZERS
+from phalanx.settings.table import Settings
 from phalanx.train.without_compiler import leave_compiler_out
 
 #: torch 2.13's fused SGD leaves weights of these where they are.

@@ -9,7 +9,7 @@ from typing import Any
 from phalanx import clock
 from phalanx.comm.base import Communicator
 from phalanx.comm.counted import CountedCommunicator, Traffic
-from phalanx.strategies.base import Table
+from phalanx.strategies.base import TextTable
 
 #: What a step goes through, in this order; phases that a strategy adds come behind.
 _ORDER = (
@@ -26,7 +26,7 @@ class Phases:
     seconds: dict[str, list[float]]
     elapsed: list[float]
 
-    def table(self) -> Table:
+    def table(self) -> TextTable:
         """A row a phase, a column a rank, and each phase's share in all."""
         whole = sum(self.elapsed)
         rows = [
@@ -35,7 +35,7 @@ class Phases:
         ]
         rows.append(("in all", *(f"{one:.3f}" for one in self.elapsed), "100.0%"))
         ranks = tuple(f"rank {rank}" for rank in range(len(self.elapsed)))
-        return Table("Seconds by phase", ("phase", *ranks, "share"), tuple(rows))
+        return TextTable("Seconds by phase", ("phase", *ranks, "share"), tuple(rows))
 
 
 class Profile:

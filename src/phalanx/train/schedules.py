@@ -13,7 +13,7 @@ from torch.optim.lr_scheduler import (
     StepLR,
 )
 
-from phalanx.train.settings import Settings
+from phalanx.settings.table import Settings
 
 
 class Schedule:

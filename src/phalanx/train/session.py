@@ -13,30 +13,30 @@ from phalanx import data, models
 from phalanx.clock import phase
 from phalanx.comm import world
 from phalanx.comm.base import Communicator
-from phalanx.comm.on_device import on_device
-from phalanx.comm.process import memory_share
+from phalanx.comm.device.on_device import on_device
+from phalanx.comm.launch.process import memory_share
 from phalanx.data.batches import batch_count
-from phalanx.data.folder import data_path
+from phalanx.data.location import data_path
 from phalanx.data.prepare import prepare
 from phalanx.data.split import Dataset, held_out_count, hold_out
-from phalanx.strategies.base import Loss, Reduction, Table
+from phalanx.runs.folder import RunFolder
+from phalanx.runs.inputs import input_values
+from phalanx.runs.weights import load_weights, save_weights, weights_digest
+from phalanx.settings.table import Settings
+from phalanx.strategies.base import Loss, Reduction, TextTable
 from phalanx.strategies.registry import default_strategy, gpu_obstacle, make, workers
 from phalanx.train.compute import MemoryFormat, choose_device, memory_of_host, prepare_process
 from phalanx.train.confusion import confusion_table
 from phalanx.train.epoch import Epoch
-from phalanx.train.input_values import input_values
 from phalanx.train.layer_times import layer_times
 from phalanx.train.losses import make_loss
 from phalanx.train.optimizers import make_optimizer
 from phalanx.train.outputs import check_outputs
 from phalanx.train.profile import Phases, Profile
 from phalanx.train.progress import Progress
-from phalanx.train.runs import RunFolder
 from phalanx.train.schedules import Schedule
-from phalanx.train.settings import Settings
 from phalanx.train.stopping import Stopping
 from phalanx.train.trainer import Trainer
-from phalanx.train.weights import load_weights, save_weights, weights_digest
 
 
 def _choose(comm: Communicator, settings: Settings) -> tuple[torch.device, str]:
@@ -120,7 +120,7 @@ class Session:
         self,
         run: RunFolder | None,
         progress: Progress,
-        show: Callable[[Table], None] = lambda table: None,
+        show: Callable[[TextTable], None] = lambda table: None,
     ) -> dict[str, Any]:
         """Collective. Train, evaluate and save; rank 0 has the run folder. The result's values.
 
@@ -166,7 +166,7 @@ class Session:
         return result
 
     def _show_profile(
-        self, profile: Profile, phases: Phases, show: Callable[[Table], None]
+        self, profile: Profile, phases: Phases, show: Callable[[TextTable], None]
     ) -> None:
         """Collective. Show where the time went, and write the trace."""
         if self.settings.profile:
@@ -230,7 +230,7 @@ class Session:
 
     def _note(self, run: RunFolder, epoch: Epoch) -> None:
         """Write down how an epoch went, and with a profile where its time did."""
-        run.add_epoch(epoch, phases={} if self._profile is None else self._profile.lap())
+        run.add_epoch(epoch.row({} if self._profile is None else self._profile.lap()))
 
     def _inputs(self) -> dict[str, Any]:
         """How samples are made of what is stored, for whoever uses the model."""

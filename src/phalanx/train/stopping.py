@@ -5,8 +5,8 @@ import copy
 import torch
 from torch import Tensor, nn
 
+from phalanx.settings.metrics import SHARES
 from phalanx.train.epoch import Epoch
-from phalanx.train.metric_names import SHARES
 from phalanx.train.metrics import Metrics
 
 

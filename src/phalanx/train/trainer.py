@@ -13,11 +13,13 @@ from torch.optim import Optimizer
 from phalanx.clock import phase
 from phalanx.comm import world
 from phalanx.comm.base import Communicator
-from phalanx.comm.on_device import on_device
+from phalanx.comm.device.on_device import on_device
 from phalanx.data.batches import Batch, batch_count, batches
 from phalanx.data.split import Split
 from phalanx.errors import DivergedError, UsageError
-from phalanx.strategies.base import Loss, Strategy, Table, Task
+from phalanx.settings.metrics import check_metrics
+from phalanx.strategies.base import Loss, Strategy, Task, TextTable
+from phalanx.strategies.building_blocks.sliced_optimizer import check_whole, is_elementwise
 from phalanx.strategies.registry import (
     SPLIT_MODELS,
     check,
@@ -26,12 +28,10 @@ from phalanx.strategies.registry import (
     make,
     name_of,
 )
-from phalanx.strategies.sliced import check_whole, is_elementwise
-from phalanx.train import inference
+from phalanx.train import evaluation as inference
 from phalanx.train.compute import MemoryFormat, device_of, lay_out
 from phalanx.train.epoch import Epoch
 from phalanx.train.losses import as_loss
-from phalanx.train.metric_names import check_metrics
 from phalanx.train.metrics import Meter, Metrics
 from phalanx.train.parameters import check_held, trained_parameters
 from phalanx.train.progress import Progress, Silent
@@ -279,11 +279,11 @@ class Trainer:
         """
         self._worker.gather_optimizer_state()
 
-    def plan(self) -> Sequence[Table]:
+    def plan(self) -> Sequence[TextTable]:
         """Collective. What the strategy has to say before the first step."""
         return self._worker.plan()
 
-    def report(self) -> Sequence[Table]:
+    def report(self) -> Sequence[TextTable]:
         """Collective. What the strategy has to say after the last step."""
         return self._worker.report()
 

@@ -1,6 +1,6 @@
 """Horovod's PyTorch interface: `import phalanx.horovod.torch as hvd`."""
 
-from phalanx.horovod.basics import (
+from phalanx.horovod.api.basics import (
     ccl_built,
     cross_rank,
     cross_size,
@@ -24,7 +24,7 @@ from phalanx.horovod.basics import (
     start_timeline,
     stop_timeline,
 )
-from phalanx.horovod.collectives import (
+from phalanx.horovod.api.collectives import (
     allreduce,
     allreduce_,
     allreduce_async,
@@ -38,29 +38,26 @@ from phalanx.horovod.collectives import (
     grouped_allreduce_async,
     grouped_allreduce_async_,
 )
-from phalanx.horovod.compression import Compression
-from phalanx.horovod.exceptions import HorovodInternalError, HostsUpdatedInterrupt
-from phalanx.horovod.functions import (
+from phalanx.horovod.api.functions import (
     allgather_object,
     broadcast_object,
     broadcast_optimizer_state,
     broadcast_parameters,
 )
-from phalanx.horovod.operations import (
+from phalanx.horovod.api.operations import (
     barrier,
     join,
     poll,
     sparse_allreduce_async,
     synchronize,
 )
-from phalanx.horovod.optimizer import DistributedOptimizer
-from phalanx.horovod.process_sets import (
+from phalanx.horovod.api.process_sets import (
     ProcessSet,
     add_process_set,
     global_process_set,
     remove_process_set,
 )
-from phalanx.horovod.redistribution import (
+from phalanx.horovod.api.redistribution import (
     allgather,
     allgather_async,
     alltoall,
@@ -72,8 +69,11 @@ from phalanx.horovod.redistribution import (
     reducescatter,
     reducescatter_async,
 )
-from phalanx.horovod.reductions import Adasum, Average, Max, Min, Product, ReduceOp, Sum
-from phalanx.horovod.sync_batch_norm import SyncBatchNorm
+from phalanx.horovod.api.sync_batch_norm import SyncBatchNorm
+from phalanx.horovod.engine.compression import Compression
+from phalanx.horovod.engine.exceptions import HorovodInternalError, HostsUpdatedInterrupt
+from phalanx.horovod.engine.reductions import Adasum, Average, Max, Min, Product, ReduceOp, Sum
+from phalanx.horovod.optimizer.optimizer import DistributedOptimizer
 from phalanx.horovod.torch import elastic
 
 __all__ = [

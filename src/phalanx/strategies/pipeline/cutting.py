@@ -10,12 +10,12 @@ from phalanx.comm.base import Communicator
 from phalanx.data.split import Samples
 from phalanx.errors import UsageError
 from phalanx.strategies.base import Loss
+from phalanx.strategies.building_blocks.replica_groups import Groups
 from phalanx.strategies.pipeline.balance import Costs, Link, best_cut, slowest
 from phalanx.strategies.pipeline.measuring import Passes, Survey, measure_links, survey, time_parts
 from phalanx.strategies.pipeline.neighbours import Border
 from phalanx.strategies.pipeline.stages import Tie, label
 from phalanx.strategies.pipeline.transfer import Form
-from phalanx.strategies.replicas import Groups
 
 log = logging.getLogger("phalanx.pipeline")
 

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from phalanx.comm.base import Communicator
-from phalanx.comm.process import release_freed_memory
-from phalanx.strategies.flat import dense_strides
-from phalanx.strategies.replica import in_place
+from phalanx.comm.launch.process import release_freed_memory
+from phalanx.exchange.flat import dense_strides
+from phalanx.strategies.building_blocks.whole_model import in_place
 
 
 @final

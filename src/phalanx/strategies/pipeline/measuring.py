@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from phalanx.comm.base import Communicator
 from phalanx.data.split import Samples
 from phalanx.strategies.base import Loss
+from phalanx.strategies.building_blocks.preserve import preserved
 from phalanx.strategies.pipeline.balance import Link
 from phalanx.strategies.pipeline.transfer import Arrival, Form
-from phalanx.strategies.untouched import untouched
 
 #: Rounds of measuring behind the first, which warms up: as many as fit in the seconds.
 _FEWEST_ROUNDS, _MOST_ROUNDS, _SECONDS = 3, 20, 0.25
@@ -39,7 +39,7 @@ class Survey:
 def survey(layers: Sequence[nn.Module], inputs: Tensor) -> Survey:
     """Send a micro-batch through all layers, and look at what comes out of each."""
     outputs: list[Form | str] = []
-    with untouched(layers), torch.no_grad():
+    with preserved(layers), torch.no_grad():
         random = torch.get_rng_state()
         value: Any = inputs.clone()
         for layer in layers:
@@ -74,7 +74,7 @@ def time_parts(
     bounds = [*starts, len(layers)]
     parts = [_Part(layers[start:stop]) for start, stop in pairwise(bounds)]
     parts[-1].finish_with(loss, samples.targets)
-    with untouched(layers):
+    with preserved(layers):
         value = samples.inputs
         for part, layer in zip(parts, starts, strict=True):
             trains = any(one.requires_grad for before in layers[:layer] for one in _weights(before))

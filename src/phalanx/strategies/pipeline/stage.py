@@ -9,16 +9,16 @@ from torch import Tensor, nn
 
 from phalanx.clock import phase
 from phalanx.data.batches import Batch
+from phalanx.exchange.flat import FlatParameters
 from phalanx.strategies.base import Outcome, Task
-from phalanx.strategies.clipping import chunk_count, chunk_squares, clip_factor
-from phalanx.strategies.flat import FlatParameters
+from phalanx.strategies.building_blocks.clipping import chunk_count, chunk_squares, clip_factor
+from phalanx.strategies.building_blocks.replica_groups import Groups
+from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
+from phalanx.strategies.building_blocks.whole_model import WholeModel, average_buffers
 from phalanx.strategies.pipeline.cutting import Cut
 from phalanx.strategies.pipeline.holdings import Holdings
 from phalanx.strategies.pipeline.micro_batches import Part
 from phalanx.strategies.pipeline.stage_passes import StagePasses
-from phalanx.strategies.replica import Replica, average_buffers
-from phalanx.strategies.replicas import Groups
-from phalanx.strategies.statistics import Statistics
 
 
 @final
@@ -38,20 +38,20 @@ class Stage:
         self._holdings = Holdings(members, stages)
         self._holdings.release()  # before there is a second copy of this stage's weights
         self._flat = FlatParameters(self._module)
-        self._statistics = (
+        self._sharded_buffers = (
             None
             if task.shards is None
-            else Statistics(self._module, groups.peers, shards=task.shards)
+            else ShardedBuffers(self._module, groups.peers, shards=task.shards)
         )
         self.passes = StagePasses(
             members,
             task,
             layers=list(self._module),
             borders=cut.borders,
-            statistics=self._statistics,
+            statistics=self._sharded_buffers,
         )
         # It would clip by the norm of this stage's gradients alone.
-        self._replica = Replica(replace(task, clip_norm=None), self._flat)
+        self._whole_model = WholeModel(replace(task, clip_norm=None), self._flat)
 
     def step(self, batch: Batch, parts: Sequence[Part]) -> Outcome:
         """Collective. One step on a batch, of which these are the micro-batches of this replica."""
@@ -63,7 +63,7 @@ class Stage:
         mine = [marked.clone() for marked in marks]
         with phase("exchange"):
             self._exchange(batch)
-        self._replica.update(marks)
+        self._whole_model.update(marks)
         # The exchange has made sums of this rank's marks, which are written only when they change.
         for marked, before in zip(marks, mine, strict=True):
             marked.copy_(before)
@@ -75,8 +75,8 @@ class Stage:
         if peers.size > 1:
             for block in self._flat.blocks:
                 peers.allreduce(block.rows[0])
-        if self._statistics is not None:
-            self._statistics.finish(batch.size)
+        if self._sharded_buffers is not None:
+            self._sharded_buffers.finish(batch.size)
         if self._clip_norm is not None:
             factor = clip_factor(self._squares(), self._clip_norm)
             for block in self._flat.blocks:
@@ -95,6 +95,6 @@ class Stage:
         """Collective. Have the weights and buffers of all stages on every rank."""
         if self._holdings.complete:
             return
-        if self._statistics is None:
+        if self._sharded_buffers is None:
             average_buffers(self._groups.peers, self._module)
         self._holdings.collect()

@@ -15,13 +15,13 @@ from phalanx.comm.base import Communicator
 from phalanx.comm.progress import progress
 from phalanx.data.batches import Batch
 from phalanx.strategies.base import Outcome, Task
-from phalanx.strategies.gradient import joined
+from phalanx.strategies.building_blocks.part_gradients import joined
+from phalanx.strategies.building_blocks.randomness import mix, seed_part
+from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
 from phalanx.strategies.pipeline.micro_batches import Part
 from phalanx.strategies.pipeline.neighbours import Border, Next, Previous
 from phalanx.strategies.pipeline.schedule import one_forward_one_backward
 from phalanx.strategies.pipeline.transfer import Arrival
-from phalanx.strategies.randomness import mix, seed_part
-from phalanx.strategies.statistics import Statistics
 
 #: MPI sends smaller messages at once, whatever the receiver does; larger ones need its attention.
 _LARGE_MESSAGE = 1 << 16
@@ -57,13 +57,13 @@ class StagePasses:
         *,
         layers: Sequence[nn.Module],
         borders: Sequence[Border],
-        statistics: Statistics | None,
+        statistics: ShardedBuffers | None,
     ) -> None:
         """`borders` are all those of the pipeline; statistics come with fixed shards."""
         self._stage, self._stages = comm.rank, comm.size
         self._task = task
         self._layers = layers
-        self._statistics = statistics
+        self._sharded_buffers = statistics
         self._buffers = tuple(buffer for layer in layers for buffer in layer.buffers())
         alive = self._stages - self._stage
         self._previous = (
@@ -80,8 +80,8 @@ class StagePasses:
         self._batch_size = batch.size
         self._parts = parts
         self._outcomes = []
-        if self._statistics is not None:
-            self._statistics.begin()
+        if self._sharded_buffers is not None:
+            self._sharded_buffers.begin()
         with self._messages([part.count for part in parts]):
             for operation in one_forward_one_backward(
                 self._stage, stages=self._stages, micro_batches=len(parts)
@@ -124,13 +124,13 @@ class StagePasses:
                 value = layer(value)
             if targets is not None:
                 value = self._finish_forward(value, targets)
-        if self._statistics is not None:
-            self._record(self._statistics, part)
+        if self._sharded_buffers is not None:
+            self._record(self._sharded_buffers, part)
         if self._next is not None:
             self._next.send(micro_batch, value)
         self._alive[micro_batch] = _Alive(value, arrival)
 
-    def _record(self, statistics: Statistics, part: Part) -> None:
+    def _record(self, statistics: ShardedBuffers, part: Part) -> None:
         """Keep what a micro-batch made of the buffers, and put back what they were before it.
 
         That happens before its backward pass. BatchNorm's needs no running statistics that the

@@ -23,7 +23,9 @@ from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
 from phalanx.errors import UsageError
-from phalanx.strategies.base import Outcome, Strategy, Table, Task, Worker
+from phalanx.strategies.base import Outcome, Strategy, Task, TextTable, Worker
+from phalanx.strategies.building_blocks.replica_groups import arrange_replicas
+from phalanx.strategies.building_blocks.whole_model import broadcast_model
 from phalanx.strategies.pipeline.cutting import Cutter
 from phalanx.strategies.pipeline.micro_batches import divide
 from phalanx.strategies.pipeline.stage import Stage
@@ -35,8 +37,6 @@ from phalanx.strategies.pipeline.stages import (
     find_ties,
 )
 from phalanx.strategies.pipeline.tables import tables
-from phalanx.strategies.replica import broadcast_model
-from phalanx.strategies.replicas import arrange_replicas
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class PipelineWorker(Worker):
         if self._stage is not None:
             self._stage.collect()
 
-    def report(self) -> Sequence[Table]:
+    def report(self) -> Sequence[TextTable]:
         if self._stage is None:
             return ()
         times = self._comm.allgather_objects(self._stage.passes.times)

@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
-from phalanx.strategies.base import Table
+from phalanx.strategies.base import TextTable
 from phalanx.strategies.pipeline.cutting import Cut
 from phalanx.strategies.pipeline.schedule import bubble
 from phalanx.strategies.pipeline.stage_passes import Times
 
 
-def tables(cut: Cut, times: Sequence[Times], *, micro_batches: int) -> tuple[Table, Table]:
+def tables(cut: Cut, times: Sequence[Times], *, micro_batches: int) -> tuple[TextTable, TextTable]:
     """The tables of a training, from the times of all ranks in their order."""
     stages = len(cut.starts)
     columns = [times[stage::stages] for stage in range(stages)]  # a stage in every replica
     return _stages(cut, columns), _waiting(columns, micro_batches)
 
 
-def _stages(cut: Cut, columns: Sequence[Sequence[Times]]) -> Table:
+def _stages(cut: Cut, columns: Sequence[Sequence[Times]]) -> TextTable:
     whole = sum(one.forward + one.backward for column in columns for one in column)
     rows = []
     for stage, column in enumerate(columns):
@@ -38,10 +38,10 @@ def _stages(cut: Cut, columns: Sequence[Sequence[Times]]) -> Table:
             )
         )
     titles = ("stage", "ranks", "layers", "forward ms", "backward ms", "share", "out MiB")
-    return Table("Pipeline", titles, tuple(rows))
+    return TextTable("Pipeline", titles, tuple(rows))
 
 
-def _waiting(columns: Sequence[Sequence[Times]], micro_batches: int) -> Table:
+def _waiting(columns: Sequence[Sequence[Times]], micro_batches: int) -> TextTable:
     """How much of a stage's time in passes and waiting for its neighbours was waiting."""
     theory = bubble(stages=len(columns), micro_batches=micro_batches)
     rows = []
@@ -49,4 +49,4 @@ def _waiting(columns: Sequence[Sequence[Times]], micro_batches: int) -> Table:
         waiting = sum(one.wait for one in column)
         whole = waiting + sum(one.forward + one.backward for one in column)
         rows.append((str(stage), f"{waiting / whole if whole else 0.0:.1%}", f"{theory:.1%}"))
-    return Table("Bubble", ("stage", "idle", "if stages were equal"), tuple(rows))
+    return TextTable("Bubble", ("stage", "idle", "if stages were equal"), tuple(rows))

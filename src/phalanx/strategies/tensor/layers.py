@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from phalanx.errors import UsageError
-from phalanx.strategies.tensor.exchange import Cut, Exchanger, Gather, Sum, SumGradient, narrow
+from phalanx.strategies.tensor.collectives import Cut, Exchanger, Gather, Sum, SumGradient, narrow
 from phalanx.strategies.tensor.plan import Split
 
 

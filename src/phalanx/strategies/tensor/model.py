@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from phalanx.comm.base import Communicator
-from phalanx.strategies.tensor.exchange import Exchanger
+from phalanx.strategies.tensor.collectives import Exchanger
 from phalanx.strategies.tensor.layers import ByInput, ByOutput, DropoutOnSlice, Guarded, Link
 from phalanx.strategies.tensor.pieces import find_pieces
 from phalanx.strategies.tensor.plan import Split

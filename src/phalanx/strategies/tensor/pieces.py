@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from phalanx.comm.base import Communicator
-from phalanx.strategies.flat import dense_strides
-from phalanx.strategies.tensor.exchange import narrow
+from phalanx.exchange.flat import dense_strides
+from phalanx.strategies.tensor.collectives import narrow
 from phalanx.strategies.tensor.plan import Split
 
 

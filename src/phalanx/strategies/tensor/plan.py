@@ -14,7 +14,7 @@ from typing import Literal
 from torch import nn
 
 from phalanx.data.batches import cut
-from phalanx.strategies.base import Table
+from phalanx.strategies.base import TextTable
 from phalanx.strategies.tensor.graph import Run, Step, find_runs
 
 #: `output` and `input` are ways to split a layer; the others lie between a pair, on its slices.
@@ -175,7 +175,7 @@ def _weights(layer: nn.Module) -> int:
     return layer.weight.numel()
 
 
-def plan_table(model: nn.Module, plan: Sequence[Split], *, ranks: int) -> Table:
+def plan_table(model: nn.Module, plan: Sequence[Split], *, ranks: int) -> TextTable:
     """A row for each layer, split or not; call it while the model is whole."""
     splits = {split.name: split for split in plan}
     layers = {
@@ -185,7 +185,7 @@ def plan_table(model: nn.Module, plan: Sequence[Split], *, ranks: int) -> Table:
     }
     rows = [_row(name, layer, splits.get(name), ranks=ranks) for name, layer in layers.items()]
     columns = ("layer", "split", "partner", "share of each rank", "weights a rank")
-    return Table("Split layers", columns, tuple(rows))
+    return TextTable("Split layers", columns, tuple(rows))
 
 
 def _row(

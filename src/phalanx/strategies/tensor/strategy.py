@@ -19,14 +19,18 @@ from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch, cut
 from phalanx.errors import UsageError
-from phalanx.strategies.base import Outcome, Strategy, Table, Task, Worker
-from phalanx.strategies.clipping import clip_factor
-from phalanx.strategies.flat import FlatParameters
-from phalanx.strategies.gradient import PartGradients
-from phalanx.strategies.replica import Replica, average_buffers, broadcast_model
-from phalanx.strategies.replicas import Groups, arrange_replicas
-from phalanx.strategies.sliced import check_elementwise
-from phalanx.strategies.statistics import Statistics
+from phalanx.exchange.flat import FlatParameters
+from phalanx.strategies.base import Outcome, Strategy, Task, TextTable, Worker
+from phalanx.strategies.building_blocks.clipping import clip_factor
+from phalanx.strategies.building_blocks.part_gradients import PartGradients
+from phalanx.strategies.building_blocks.replica_groups import Groups, arrange_replicas
+from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
+from phalanx.strategies.building_blocks.sliced_optimizer import check_elementwise
+from phalanx.strategies.building_blocks.whole_model import (
+    WholeModel,
+    average_buffers,
+    broadcast_model,
+)
 from phalanx.strategies.tensor.model import SplitModel
 from phalanx.strategies.tensor.plan import make_plan, plan_table
 
@@ -67,11 +71,11 @@ class TensorWorker(Worker):
         self._split = SplitModel(task.model, plan, comm=groups.members, optimizer=task.optimizer)
         self._split.split()
         self._flat = FlatParameters(task.model)
-        self._replica = Replica(replace(task, clip_norm=None), self._flat)
+        self._whole_model = WholeModel(replace(task, clip_norm=None), self._flat)
         shards = groups.replicas if task.shards is None else task.shards
         parts = cut(shards, groups.replicas)[groups.replica]
-        self._statistics = (
-            None if task.shards is None else Statistics(task.model, groups.peers, shards=shards)
+        self._sharded_buffers = (
+            None if task.shards is None else ShardedBuffers(task.model, groups.peers, shards=shards)
         )
         self._gradients = PartGradients(
             task,
@@ -79,7 +83,7 @@ class TensorWorker(Worker):
             parts=range(parts.start, parts.stop),
             of=shards,
             rows=[0] * (parts.stop - parts.start),
-            statistics=self._statistics,
+            statistics=self._sharded_buffers,
         )
         self._split.join()  # the model is the user's until the first step
 
@@ -88,12 +92,12 @@ class TensorWorker(Worker):
         outcome = self._gradients.compute(batch)
         self._split.check_links()
         marks = self._add_up()
-        if self._statistics is not None:
-            self._statistics.finish(batch.size)
+        if self._sharded_buffers is not None:
+            self._sharded_buffers.finish(batch.size)
         if self._task.clip_norm is not None:
             self._clip(self._task.clip_norm)
         with phase("update"):
-            self._replica.update(marks)
+            self._whole_model.update(marks)
         if self._groups.members.rank == 0:
             return outcome
         # All ranks of a replica have seen the same samples, which count once.
@@ -129,11 +133,11 @@ class TensorWorker(Worker):
 
     def sync(self) -> None:
         """Collective. The whole model on every rank, until the next step."""
-        if self._statistics is None:
+        if self._sharded_buffers is None:
             average_buffers(self._groups.peers, self._task.model)
         with phase("gather"):
             self._split.join()
 
-    def plan(self) -> Sequence[Table]:
+    def plan(self) -> Sequence[TextTable]:
         """Collective. How each layer is split."""
         return (self._table,)

@@ -1,0 +1,1 @@
+"""The flags of commands, made from the table of settings."""

@@ -1,0 +1,157 @@
+"""The flags of `phalanx compare`: those of `phalanx train`, with its own in their place."""
+
+import dataclasses
+import inspect
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from phalanx import data
+from phalanx.cli.flags.settings import with_settings
+from phalanx.errors import UsageError
+from phalanx.observe.plan import CPU
+from phalanx.settings.optimizers import OPTIMIZERS
+from phalanx.settings.table import Settings
+from phalanx.strategies.registry import STRATEGIES
+
+_ALL = "all"
+#: Of the settings, what a comparison decides by itself.
+_LEFT_OUT = ("strategy", "profile", "device")
+
+
+def _option(kind: Any, metavar: str, about: str, panel: str = "Comparison") -> Any:
+    option = typer.Option(metavar=metavar, help=about, rich_help_panel=panel, show_default=False)
+    return Annotated[kind | None, option]
+
+
+_OWN: dict[str, Any] = {
+    "runs": Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RUN]...",
+            help="Folders of finished runs, to compare as they are.",
+            show_default=False,
+        ),
+    ],
+    "strategies": _option(
+        str, "A,B,C|all", "What to train with; `phalanx strategies` explains [default: all]"
+    ),
+    "ranks": _option(
+        int, "N", "Ranks to start; single has one [default: one a core, and 2 at least]"
+    ),
+    "repeats": _option(int, "N", "Train so often, and take the best time [default: 1]"),
+    "devices": _option(str, "A,B", "What to train on [default: cpu]"),
+    "model": _option(
+        str,
+        "TEXT",
+        "A name from `phalanx models`, or FILE.py:FUNCTION, or MODULE:FUNCTION "
+        "[default: simplecnn for images, mlp for other data]",
+        "Model",
+    ),
+    "optimizer": _option(
+        str, "TEXT", f"The optimizer. One of: {', '.join(OPTIMIZERS)}. [default: adam]", "Training"
+    ),
+    "output": _option(
+        Path, "PATH", "A new or empty folder to keep the runs in [default: not kept]", "Output"
+    ),
+    "json": _option(Path, "FILE", "Write the table as JSON.", "Output"),
+    "csv": _option(Path, "FILE", "Write the table as CSV.", "Output"),
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a comparison is asked for."""
+
+    #: Finished runs; if there are any, nothing is trained.
+    runs: tuple[Path, ...]
+    settings: Settings
+    strategies: tuple[str, ...]
+    devices: tuple[str, ...]
+    repeats: int
+    json: Path | None
+    csv: Path | None
+
+
+def with_comparison(command: Callable[[Asked], None]) -> Callable[..., None]:
+    """A command whose flags are those of a comparison."""
+
+    def run(**given: Any) -> None:
+        runs = tuple(given.pop("runs") or ())
+        files: dict[str, Path | None] = {name: given.pop(name) for name in ("json", "csv")}
+        if runs:
+            _refuse_flags(given)
+        asked = Asked(
+            runs=runs,
+            strategies=_names(given.pop("strategies") or _ALL) or tuple(STRATEGIES),
+            devices=_names(given.pop("devices") or "") or (CPU,),
+            repeats=_repeats(given.pop("repeats")),
+            settings=_settings(given),
+            **files,
+        )
+        command(asked)
+
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+        for name, annotation in _OWN.items()
+    ]
+    of_training = inspect.signature(with_settings(lambda settings: None)).parameters
+    parameters += [one for name, one in of_training.items() if name not in (*_LEFT_OUT, *_OWN)]
+    run.__name__ = command.__name__
+    run.__doc__ = command.__doc__
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {one.name: one.annotation for one in parameters}
+    return run
+
+
+def _refuse_flags(given: dict[str, Any]) -> None:
+    flags = ["--" + name.replace("_", "-") for name, value in given.items() if value is not None]
+    if flags:
+        raise UsageError(
+            f"finished runs are compared as they are: leave out {', '.join(flags)}, or the runs"
+        )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """The names in a list with commas, each once; `all` stands for those of all strategies."""
+    names = (name.strip() for name in text.split(","))
+    return tuple(dict.fromkeys(name for name in names if name and name != _ALL))
+
+
+def _repeats(asked: int | None) -> int:
+    if asked is not None and asked < 1:
+        raise UsageError(f"--repeats must be at least 1, not {asked}")
+    return 1 if asked is None else asked
+
+
+def _settings(given: dict[str, Any]) -> Settings:
+    """The settings that flags and a config file give, as `phalanx train` reads them."""
+    found: list[Settings] = []
+    with_settings(found.append)(**given)
+    settings = found[0]
+    said = {name for name, value in given.items() if value is not None}
+    if given["config"] is not None:
+        said |= _keys(given["config"])
+    # A few epochs of plain SGD on a small set would compare networks that have learned nothing.
+    tuned = settings.learning_rate is not None or settings.optimizer_choices
+    if "optimizer" not in said and not tuned:
+        settings = dataclasses.replace(settings, optimizer="adam")
+    if "model" in said:
+        return settings
+    shapes = {entry.name: entry.input_shape for entry in data.describe()}
+    image = len(shapes.get(settings.dataset, ())) == 3
+    # Options such as --hidden are those of an mlp.
+    model = "simplecnn" if image and not settings.model_options else "mlp"
+    return dataclasses.replace(settings, model=model)
+
+
+def _keys(config: Path) -> set[str]:
+    try:
+        found = tomllib.loads(config.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError:  # another program's file, which was understood already
+        return set()
+    return {key.replace("-", "_") for key in found}

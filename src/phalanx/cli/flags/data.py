@@ -1,0 +1,42 @@
+"""On which part of which data a trained model is used. Without torch."""
+
+import dataclasses
+from pathlib import Path
+
+from phalanx import data
+from phalanx.data.location import data_path, is_same_data
+from phalanx.data.tables.form import TableForm
+from phalanx.errors import UsageError
+from phalanx.runs.record import Record
+from phalanx.settings.table import Settings
+
+
+def on_data(
+    settings: Settings, recorded: Record, *, data_dir: Path | None, test_split: float | None
+) -> Settings:
+    """A run's settings for the data at another path, if one is given, or for another split of it.
+
+    Of data that it was not trained on, a model is used on all samples, unless some are set apart as
+    a test part.
+    """
+    trained_on = recorded.data or data_path(settings.dataset, settings.data_dir)
+    if data_dir is not None:
+        settings = dataclasses.replace(settings, data_dir=data_dir)
+    if test_split is not None:
+        return dataclasses.replace(settings, test_split=test_split)
+    if data_dir is None or (trained_on is not None and is_same_data(trained_on, data_dir)):
+        return settings
+    return without_split(dataclasses.replace(settings, test_split=None), form=recorded.table)
+
+
+def without_split(settings: Settings, *, form: TableForm | None = None) -> Settings:
+    """No samples need to be held out: nothing is trained on the others."""
+    entries = {entry.name: entry for entry in data.describe()}
+    if settings.dataset not in entries or "test_split" not in entries[settings.dataset].options:
+        return settings
+    whole = dataclasses.replace(settings, test_split=0.0)
+    try:
+        data.check(whole.dataset, whole.data_dir, options=whole.data_options, form=form)
+    except UsageError:  # there is a test part; what else is wrong comes up without a split, too
+        return settings
+    return whole

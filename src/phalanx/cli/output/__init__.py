@@ -1,0 +1,1 @@
+"""What commands print: consoles, tables, progress. Nothing else imports rich."""

@@ -1,0 +1,1 @@
+"""Tensors on GPUs: through NCCL, or staged through host memory."""

@@ -1,0 +1,1 @@
+"""Tables of text: cells, headers, columns, and how they become numbers."""

@@ -1,0 +1,1 @@
+"""Horovod's operations and functions, as its users call them."""

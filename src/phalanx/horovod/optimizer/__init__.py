@@ -1,0 +1,4 @@
+"""DistributedOptimizer: how gradients of backward passes are averaged.
+
+Start reading at optimizer.py.
+"""

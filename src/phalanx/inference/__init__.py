@@ -1,0 +1,1 @@
+"""Using a trained model: its samples, its answers, its export."""

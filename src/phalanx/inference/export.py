@@ -1,0 +1,173 @@
+"""A trained model as a file for other programs, checked before it counts as written.
+
+Files take batches of any size. Each is read back, and what it makes of random samples is compared
+with what the model makes of them; a file that differs is removed.
+"""
+
+import contextlib
+import copy
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from phalanx.errors import PhalanxError, UsageError
+from phalanx.inference.export_formats import Format
+
+#: How far outputs may be off, relative to the largest of them.
+TOLERANCE = 1e-4
+#: Batches that a file is tried with: one sample, which exporters like to treat apart, and more.
+_TRIED = (1, 5)
+#: Protocol buffers, which ONNX files are, end here.
+_LARGEST_ONNX = 2 << 30
+
+Function = Callable[[Tensor], Tensor]
+
+
+class ExportError(PhalanxError):
+    """A model that cannot be exported, or a file that does not compute what the model does."""
+
+    exit_code = 1
+
+
+def export(
+    model: nn.Module,
+    path: Path,
+    *,
+    form: Format,
+    input_shape: tuple[int, ...],
+    about: Mapping[str, str] | None = None,
+) -> float:
+    """Write a model for inference to a file, which appears checked or not at all.
+
+    What it is `about` goes with it: as metadata in ONNX, as extra files in torch's format.
+
+    Returns the largest difference found, relative to the largest output. In ONNX files bfloat16
+    becomes float32, because hardly anything computes with it there.
+    """
+    if not path.parent.is_dir():
+        raise UsageError(f"{path.parent} is no folder to write {path.name} to")
+    write, read = (_write_onnx, _read_onnx) if form.name == "onnx" else (_write_torch, _read_torch)
+    dtype = next((one.dtype for one in model.parameters()), torch.get_default_dtype())
+    if form.name == "onnx":
+        _check_size(model)
+        if dtype == torch.bfloat16:
+            model, dtype = copy.deepcopy(model).float(), torch.float32
+    samples = torch.Generator().manual_seed(0)
+    example = torch.randn(2, *input_shape, dtype=dtype, generator=samples)
+    beside = path.with_name(f"{path.stem}.partial{form.suffix}")
+    was_training = model.training
+    model.eval()
+    try:
+        with _quiet():
+            _attempt(partial(write, about=about or {}), model, example, beside)
+            function = read(beside)
+        tried = (torch.randn(n, *input_shape, dtype=dtype, generator=samples) for n in _TRIED)
+        worst = max(_difference(model, function, inputs) for inputs in tried)
+        if not worst <= TOLERANCE:  # nor a number that is none
+            raise ExportError(
+                f"{path}: not written: its outputs differ from the model's by {worst:.1e} of the "
+                f"largest, more than {TOLERANCE:.0e}"
+            )
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+        model.train(was_training)
+    return worst
+
+
+def _attempt(
+    write: Callable[[nn.Module, Tensor, Path], None], model: nn.Module, example: Tensor, path: Path
+) -> None:
+    try:
+        write(model, example, path)
+    except OSError:
+        raise
+    except Exception as error:  # torch's exporters have no error of their own for all that fails
+        cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+        raise ExportError(f"torch cannot export this model: {cause}") from error
+
+
+def _program(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
+    batch = {0: torch.export.Dim("batch")}
+    return torch.export.export(model, (example,), dynamic_shapes=(batch,))
+
+
+def _write_onnx(model: nn.Module, example: Tensor, path: Path, *, about: Mapping[str, str]) -> None:
+    import onnx
+
+    torch.onnx.export(
+        _program(model, example),
+        (example,),
+        path,
+        dynamo=True,
+        external_data=False,
+        input_names=["inputs"],
+        output_names=["outputs"],
+        verbose=False,
+    )
+    written = onnx.load(path)
+    onnx.helper.set_model_props(written, dict(about))
+    onnx.save(written, path)
+
+
+def _read_onnx(path: Path) -> Function:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+
+    def run(inputs: Tensor) -> Tensor:
+        outputs: Tensor = torch.from_numpy(session.run(None, {"inputs": inputs.numpy()})[0])
+        return outputs
+
+    return run
+
+
+def _write_torch(
+    model: nn.Module, example: Tensor, path: Path, *, about: Mapping[str, str]
+) -> None:
+    torch.export.save(_program(model, example), path, extra_files=dict(about))
+
+
+def _read_torch(path: Path) -> Function:
+    function: Function = torch.export.load(path).module()
+    return function
+
+
+@torch.no_grad()
+def _difference(model: nn.Module, function: Function, inputs: Tensor) -> float:
+    expected, outputs = model(inputs).double(), function(inputs).double()
+    if expected.shape != outputs.shape:
+        raise ExportError(
+            f"the file gives outputs of shape {tuple(outputs.shape)}, the model of shape "
+            f"{tuple(expected.shape)}"
+        )
+    scale = expected.abs().max().clamp_min(torch.finfo(torch.float32).tiny)
+    return float((outputs - expected).abs().max() / scale)
+
+
+def _check_size(model: nn.Module) -> None:
+    size = sum(one.nbytes for one in (*model.parameters(), *model.buffers()))
+    if size >= _LARGEST_ONNX:
+        raise UsageError(
+            f"the weights have {size / 2**30:.1f} GiB, and an ONNX file holds less than 2: "
+            "use --format torch"
+        )
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep to ourselves what exporters say about code of their own, and packages they miss."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,79 @@
+"""What strategies with a whole model on every rank share: one start, one update, one end."""
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from phalanx.clock import phase
+from phalanx.comm.base import Communicator
+from phalanx.exchange.flat import FlatParameters
+from phalanx.strategies.base import Task
+from phalanx.strategies.building_blocks.clipping import chunk_count, chunk_squares, clip_factor
+
+
+class WholeModel:
+    """A rank's whole model, updated by the summed gradient in the first row of its storage."""
+
+    def __init__(self, task: Task, flat: FlatParameters) -> None:
+        self._task = task
+        self._flat = flat
+
+    def update(self, marks: Sequence[Tensor]) -> None:
+        """Clip if asked to, and step the optimizer; parameters not marked are skipped."""
+        with phase("update"):
+            self._update(marks)
+
+    def _update(self, marks: Sequence[Tensor]) -> None:
+        task, blocks = self._task, self._flat.blocks
+        if task.clip_norm is not None:
+            squares = [chunk_squares(block, slice(0, chunk_count(block))) for block in blocks]
+            factor = clip_factor(torch.cat(squares), task.clip_norm)
+            for block in blocks:
+                block.gradients.mul_(factor)
+        for block, marked in zip(blocks, marks, strict=True):
+            block.attach_gradients(0)
+            if not marked.all():
+                _drop_unused(block.layout.parameters, marked)
+        task.optimizer.step()
+
+
+def _drop_unused(parameters: tuple[nn.Parameter, ...], marks: Tensor) -> None:
+    """Take the gradient from parameters that no part used: optimizers then skip them."""
+    for parameter, used in zip(parameters, marks.tolist(), strict=True):
+        if not used:
+            parameter.grad = None
+
+
+def broadcast_model(comm: Communicator, model: nn.Module) -> None:
+    """Collective. Every rank's model becomes rank 0's: parameters, frozen ones and buffers."""
+    if comm.size > 1:
+        with phase("broadcast"):
+            for tensor in [*model.parameters(), *model.buffers()]:
+                in_place(comm.broadcast, tensor.detach())
+
+
+def average_buffers(comm: Communicator, model: nn.Module, *, serving: int = 0) -> None:
+    """Collective. Running statistics become their mean over the ranks; counters their maximum.
+
+    The first `serving` ranks have called no model, and so have none of their own to bring.
+    """
+    if comm.size == 1:
+        return
+    for buffer in model.buffers():
+        if buffer.is_floating_point():
+            if comm.rank < serving:
+                buffer.zero_()
+            in_place(comm.allreduce, buffer)
+            buffer.div_(comm.size - serving)
+        else:
+            in_place(lambda tensor: comm.allreduce(tensor, "maximum"), buffer)
+
+
+@torch.no_grad()
+def in_place(operation: Callable[[Tensor], None], tensor: Tensor) -> None:
+    """Run a communicator's in-place verb, through a dense copy where the tensor is strided."""
+    dense = tensor.contiguous()
+    operation(dense)
+    if dense.data_ptr() != tensor.data_ptr():
+        tensor.copy_(dense)
