@@ -11,14 +11,22 @@ from dataclasses import dataclass
 
 import torch
 
-from phalanx import Batch, Communicator, Outcome, Strategy, Task, Worker
-from phalanx.errors import UsageError
-from phalanx.exchange.flat import FlatParameters
-from phalanx.strategies.building_blocks.part_gradients import PartGradients
-from phalanx.strategies.building_blocks.whole_model import (
+from phalanx import (
+    Batch,
+    Communicator,
+    FlatParameters,
+    Outcome,
+    PartGradients,
+    State,
+    Strategy,
+    Task,
+    UsageError,
     WholeModel,
+    Worker,
     average_buffers,
     broadcast_model,
+    load_whole,
+    whole_state,
 )
 
 
@@ -71,3 +79,14 @@ class GossipWorker(Worker):
             self._comm.allreduce(block.values)
             block.values.div_(self._comm.size)
         average_buffers(self._comm, self._task.model)
+
+    def state(self) -> State:
+        """All that the next step depends on: of weights of one's own, the mean over the ranks."""
+        self.sync()
+        return whole_state(self._task)
+
+    def load(self, state: State) -> None:
+        load_whole(self._task, state)
+
+    def close(self) -> None:
+        self._flat.release()

@@ -1,5 +1,7 @@
 """MPI really adds up as it is told to: in float32 another order is another sum."""
 
+from itertools import cycle
+
 import pytest
 import torch
 from torch import Tensor
@@ -76,6 +78,20 @@ def test_started_sums_are_told_too(comm: Communicator) -> None:
     assert found == ["another", "pairs"]  # this ring starts elsewhere
 
 
+@pytest.mark.ranks(4)
+def test_some_ranks_may_choose_by_themselves(comm: Communicator) -> None:
+    """MPI sums over all ranks when it makes a communicator, and they must not differ then."""
+    some = comm.split(comm.rank // 2, comm.rank)
+    if comm.rank < 2:
+        chosen = algorithms.choose(some, "auto", started=True)
+        total = torch.ones(1000)
+        chosen.iallreduce(total).wait()
+        assert total.eq(2).all()
+        chosen.free()
+    comm.split(0, comm.rank).free()
+    some.free()
+
+
 @pytest.mark.ranks(2, 3, 4)
 @pytest.mark.parametrize("name", algorithms.ALGORITHMS)
 @pytest.mark.parametrize("length", [1, 5, 1000, 1_000_000])
@@ -93,14 +109,13 @@ def test_every_algorithm_adds_up(comm: Communicator, name: str, length: int) -> 
 def test_an_open_mpi_that_must_be_told_before(
     comm: Communicator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    refuse = "phalanx.comm.algorithms._Variables.write"
-    monkeypatch.setattr(refuse, lambda *_: False)
+    monkeypatch.setattr("phalanx.comm.algorithms._Switch.write", lambda *_: False)
     with pytest.raises(UsageError, match="takes it only when it starts") as error:
         algorithms.choose(comm, "ring")
     assert "OMPI_MCA_coll_tuned_allreduce_algorithm=4" in str(error.value)
     # Unless it was.
-    wanted = algorithms._tuned("ring")
-    monkeypatch.setattr("phalanx.comm.algorithms._Variables.read", lambda _, name: wanted[name])
+    wanted = cycle(algorithms._tuned("ring").values())
+    monkeypatch.setattr("phalanx.comm.algorithms._Switch.read", lambda _: next(wanted))
     algorithms.choose(comm, "ring").free()
 
 

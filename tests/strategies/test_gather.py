@@ -97,7 +97,7 @@ def test_every_phase_is_timed(comm: Communicator) -> None:
 def test_local_parts_are_those_of_the_batch() -> None:
     """Of 7 samples in 3 parts, the last two ones: 3 to 5 and 5 to 7."""
     mine = Samples(torch.arange(3, 7).float(), torch.arange(3, 7))
-    local = LocalParts(7, mine, start=3)
+    local = LocalParts(7, 0, mine, start=3)
     assert local.part(1, of=3).targets.tolist() == [3, 4]
     assert local.part(2, of=3).targets.tolist() == [5, 6]
     with pytest.raises(AssertionError, match="another rank"):

@@ -4,6 +4,7 @@ import sys
 
 import typer
 
+from phalanx.comm.launch.failure import end_job_on_uncaught_errors
 from phalanx.comm.launch.job import current_job, ranks_agree
 from phalanx.comm.launch.mpiexec import launch
 
@@ -19,7 +20,10 @@ def rank_count(asked: int | None) -> int:
 
 def launched(ranks: int, *, bind: bool = True) -> None:
     """Return in a process that is a rank already; elsewhere start the ranks and exit with them."""
-    if ranks == 1 or current_job() is not None:
+    if current_job() is not None:
+        end_job_on_uncaught_errors()  # one that fails would leave the others waiting
+        return
+    if ranks == 1:
         return
     # The same command line again: under mpiexec it finds itself inside a job.
     argv = [sys.executable, "-m", "phalanx", *sys.argv[1:]]

@@ -5,7 +5,6 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from phalanx.comm.launch.job import Job, current_job
-from phalanx.comm.launch.process import die_with_parent
 from phalanx.errors import LaunchError
 
 if TYPE_CHECKING:
@@ -16,8 +15,9 @@ if TYPE_CHECKING:
 def world() -> "Communicator":
     """Collective. All ranks of this job; a communicator of size 1 outside an MPI job.
 
-    In a job of several ranks an uncaught exception on one of them ends them all. With
-    PHALANX_CHECK=1 every operation first verifies that the ranks agree on what they do.
+    With PHALANX_CHECK=1 every operation first verifies that the ranks agree on what they do. What
+    becomes of the others when a rank fails is not decided here, but where a program is entered: by
+    the command line, by a script (`phalanx.comm.script`), or by Horovod's `init`.
     """
     job = current_job()
     if job is None or job.size == 1:
@@ -27,10 +27,6 @@ def world() -> "Communicator":
         return SingleCommunicator()
     comm = _open_mpi()
     _expect(comm.size, job)
-    from phalanx.comm.launch.failure import end_job_on_uncaught_errors
-
-    die_with_parent()
-    end_job_on_uncaught_errors()
     if os.environ.get("PHALANX_CHECK", "0") != "0":
         from phalanx.comm.checked import CheckedCommunicator
 

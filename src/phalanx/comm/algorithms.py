@@ -8,7 +8,8 @@ here imports torch or starts MPI at import, so that names are checked before any
 
 import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, final
 
 from phalanx.errors import UsageError
@@ -51,21 +52,33 @@ def check(name: str, *, started: bool = False) -> None:
 def choose(comm: "Communicator", name: str, *, started: bool = False) -> "Communicator":
     """Collective. The same ranks, in a communicator whose allreduce uses the algorithm.
 
-    With `started` its iallreduce does, and so does that of every communicator from then on. Raises
-    UsageError where the MPI has no switch for it. `auto` is MPI's own choice, but for the
-    iallreduce of few ranks.
+    With `started` its iallreduce does, too. It is a new communicator, to be freed, unless nothing
+    needs to be chosen. Raises UsageError where the MPI has no switch for it. `auto` is MPI's own
+    choice, but for the iallreduce of few ranks.
     """
     check(name, started=started)
     if comm.size == 1:
         return comm
     if name == AUTO:
-        if started and comm.size < _FEW:
-            with suppress(UsageError):
-                _set(_libnbc("ring"), name)
-        return comm
-    _set(_libnbc(name) if started else {}, name)
+        return _with_ring(comm) if started and comm.size < _FEW else comm
     with _kept(_tuned(name), name):
-        return comm.split(0, comm.rank)
+        tuned = comm.split(0, comm.rank)
+    return _with_algorithm(tuned, name) if started else tuned
+
+
+def _with_ring(comm: "Communicator") -> "Communicator":
+    """Collective. What suits a network, where MPI has a switch for it."""
+    try:
+        _set({}, AUTO)
+    except UsageError:
+        return comm
+    return _with_algorithm(comm.split(0, comm.rank), "ring")
+
+
+def _with_algorithm(comm: "Communicator", name: str) -> "Communicator":
+    from phalanx.comm.tuned import TunedCommunicator
+
+    return TunedCommunicator(comm, partial(_kept, _libnbc(name), name))
 
 
 def _tuned(name: str) -> dict[str, int]:
@@ -104,51 +117,49 @@ def _set(values: dict[str, int], name: str) -> dict[str, int]:
             f"leave the choice to the MPI with '{AUTO}'"
         )
     before = {}
-    with _Variables(MPI.__file__, threads=MPI.Query_thread()) as variables:
-        for variable, value in values.items():
-            found = variables.read(variable)
-            if found is not None:
-                before[variable] = found
-            if found != value and (found is None or not variables.write(variable, value)):
-                raise UsageError(
-                    f"algorithm '{name}': {release} takes it only when it starts; start the ranks "
-                    f"with {' '.join(f'OMPI_MCA_{key}={one}' for key, one in values.items())}"
-                )
+    for variable, value in values.items():
+        switch = _switch(variable)
+        found = None if switch is None else switch.read()
+        if found is not None:
+            before[variable] = found
+        if found != value and (switch is None or not switch.write(value)):
+            raise UsageError(
+                f"algorithm '{name}': {release} takes it only when it starts; start the ranks "
+                f"with {' '.join(f'OMPI_MCA_{key}={one}' for key, one in values.items())}"
+            )
     return before
 
 
+@cache
+def _switch(variable: str) -> "_Switch | None":
+    """One of MPI's control variables, if it has it."""
+    from mpi4py import MPI
+
+    library: Any = ctypes.CDLL(MPI.__file__)
+    # Open MPI takes the level asked for here as that of all of MPI, so it must stay the same. To
+    # end what is begun here takes milliseconds, and so is left to MPI's own end.
+    library.MPI_T_init_thread(MPI.Query_thread(), ctypes.byref(ctypes.c_int()))
+    index, count, handle = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
+    if library.MPI_T_cvar_get_index(variable.encode(), ctypes.byref(index)):
+        return None
+    if library.MPI_T_cvar_handle_alloc(index, None, ctypes.byref(handle), ctypes.byref(count)):
+        return None
+    return _Switch(library, handle)
+
+
 @final
-class _Variables:
-    """MPI's control variables, through its interface for tools, which mpi4py does not have."""
+class _Switch:
+    """A variable, through MPI's interface for tools, which mpi4py does not have."""
 
-    def __init__(self, library: str, *, threads: int) -> None:
-        self._library: Any = ctypes.CDLL(library)
-        self._threads = threads
+    def __init__(self, library: Any, handle: ctypes.c_void_p) -> None:
+        self._library, self._handle = library, handle
 
-    def __enter__(self) -> "_Variables":
-        # Open MPI takes the level asked for here as that of all of MPI, so it must stay the same.
-        self._library.MPI_T_init_thread(self._threads, ctypes.byref(ctypes.c_int()))
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        self._library.MPI_T_finalize()
-
-    def read(self, variable: str) -> int | None:
-        """Its value, or None if there is no such variable."""
+    def read(self) -> int | None:
+        """Its value."""
         value = ctypes.c_int(0)
-        return value.value if self._call("MPI_T_cvar_read", variable, value) else None
+        failed = self._library.MPI_T_cvar_read(self._handle, ctypes.byref(value))
+        return None if failed else value.value
 
-    def write(self, variable: str, value: int) -> bool:
+    def write(self, value: int) -> bool:
         """Whether it took the value: some may be set only before MPI starts."""
-        return self._call("MPI_T_cvar_write", variable, ctypes.c_int(value))
-
-    def _call(self, function: str, variable: str, value: ctypes.c_int) -> bool:
-        index, count, handle = ctypes.c_int(), ctypes.c_int(), ctypes.c_void_p()
-        if self._library.MPI_T_cvar_get_index(variable.encode(), ctypes.byref(index)):
-            return False
-        arguments = (index, None, ctypes.byref(handle), ctypes.byref(count))
-        if self._library.MPI_T_cvar_handle_alloc(*arguments):
-            return False
-        failed = getattr(self._library, function)(handle, ctypes.byref(value))
-        self._library.MPI_T_cvar_handle_free(ctypes.byref(handle))
-        return not failed
+        return not self._library.MPI_T_cvar_write(self._handle, ctypes.byref(ctypes.c_int(value)))

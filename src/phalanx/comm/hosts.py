@@ -23,6 +23,11 @@ class Hosts:
         """Whether this rank is one of those that stand for a column."""
         return self.host.rank < self.columns
 
+    def free(self) -> None:
+        """Collective. Give the communicators back."""
+        for comm in (self.peers, self.host, self.everyone):
+            comm.free()
+
 
 def arrange(comm: Communicator) -> Hosts:
     """Collective. Find out which ranks share a host, and order them by it."""

@@ -56,6 +56,8 @@ class Batch:
     draw: Draw | None = None
     following: "Batch | None" = None
     device: torch.device | None = None
+    #: How many steps of the training came before it: what random numbers depend on, too.
+    step: int = 0
     _ahead: dict[tuple[int, int], Future[Tensor]] | None = field(default=None, init=False)
 
     @property
@@ -104,13 +106,28 @@ def batches(
     dtype: torch.dtype = torch.float32,
     device: torch.device | None = None,
     shuffle: bool = True,
+    seen: int = 0,
+    step: int = 0,
 ) -> Iterator[Batch]:
-    """One epoch's global batches: every sample once, the last batch perhaps smaller."""
-    count = batch_count(len(split), batch_size)
+    """One epoch's global batches: every sample once, the last batch perhaps smaller.
+
+    An epoch that was interrupted goes on behind the samples that were `seen`. `step` is the number
+    that the first batch has in the training.
+    """
+    count = batch_count(len(split) - seen, batch_size)
     indices = order(len(split), seed=seed, epoch=epoch) if shuffle else torch.arange(len(split))
     draw = Draw(seed, epoch)
-    pieces = (indices[number * batch_size :][:batch_size] for number in range(count))
-    one_by_one = (Batch(split, piece, dtype, draw, device=device) for piece in pieces)
+    one_by_one = (
+        Batch(
+            split,
+            indices[seen + number * batch_size :][:batch_size],
+            dtype,
+            draw,
+            device=device,
+            step=step + number,
+        )
+        for number in range(count)
+    )
     return one_by_one if split.source is None else _linked(one_by_one)
 
 

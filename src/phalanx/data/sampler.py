@@ -5,7 +5,7 @@ from typing import Literal, final
 
 from torch.utils.data import Sampler
 
-from phalanx.comm import world
+from phalanx.comm.script import world
 from phalanx.data.batches import order
 from phalanx.errors import UsageError
 

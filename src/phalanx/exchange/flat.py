@@ -7,7 +7,7 @@ by a tensor of its own without a word: `zero_grad()`, `model.to()`, `load_state_
 are: that shows in their addresses.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -130,6 +130,10 @@ class FlatBlock:
                 view.copy_(parameter.grad)
                 parameter.grad = view
 
+    def shaped(self, flat: Tensor) -> tuple[Tensor, ...]:
+        """Another flat tensor of this layout, as tensors that look like the parameters."""
+        return _views(flat, self.layout)
+
     def _check_kind(self, parameter: nn.Parameter) -> None:
         if parameter.dtype != self.layout.dtype or parameter.device != self.values.device:
             was = f"{self.layout.dtype} on {self.values.device}"
@@ -203,9 +207,28 @@ class FlatParameters:
             torch.maximum(marks[0], marks[row], out=marks[0])
         self._marked.pop(0, None)  # they are no longer what that row itself had
 
+    def release(self) -> None:
+        """Give every parameter memory of its own again, so that this one can be freed."""
+        for place, name, parameter in self._slots:
+            if place[name] is not parameter:
+                _put_back(place, name, parameter)
+        for block in self.blocks:
+            for parameter in block.layout.parameters:
+                parameter.grad = None
+                parameter.data = parameter.detach().clone()
+
     def _gradient_versions(self, row: int) -> list[int]:
         # Adding to a tensor in place counts up its version, which the views of a row do not share.
         return [view._version for block in self.blocks for view in block.row_views[row]]
+
+
+def pieces_in(block: FlatBlock, slice_: slice) -> Iterator[tuple[nn.Parameter, slice, Tensor]]:
+    """What of each parameter lies in a slice of a block: where in it, and its values."""
+    for start, parameter in zip(block.layout.starts, block.layout.parameters, strict=True):
+        low = max(start, slice_.start)
+        high = min(start + parameter.numel(), slice_.stop)
+        if low < high:
+            yield parameter, slice(low - start, high - start), block.values[low:high]
 
 
 @torch.no_grad()

@@ -55,10 +55,17 @@ class Overlap:
         self._exchanges = exchanges
         self._buckets = buckets
         self._missing: list[set[int]] = []
+        self._hooks = []
         for number, bucket in enumerate(buckets):
             for place, parameter in enumerate(bucket.parameters):
                 arrived = partial(self._arrived, number, place)
-                parameter.register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
+                hook = parameter.register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
+                self._hooks.append(hook)
+
+    def close(self) -> None:
+        """Take no notice of gradients any more."""
+        for hook in self._hooks:
+            hook.remove()
 
     def watch(self) -> None:
         """The next backward pass is the last one before `finish`: what it completes may go."""

@@ -23,6 +23,7 @@ from phalanx.exchange.flat import FlatParameters
 from phalanx.exchange.overlap import Bucket, Overlap, cut_in_buckets
 from phalanx.exchange.rows import RowSum
 from phalanx.exchange.sums import BlockingSum, Exchange, Exchanges, StartedSum
+from phalanx.state import State
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
 from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
@@ -30,6 +31,8 @@ from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
     average_buffers,
     broadcast_model,
+    load_whole,
+    whole_state,
 )
 from phalanx.wording import unknown
 
@@ -66,7 +69,6 @@ class Allreduce(Strategy):
                 "overlap: leave out one of the two"
             )
         if task.shards is None:
-            comm = algorithms.choose(comm, self.algorithm, started=self.overlap)
             return AllreduceWorker(comm, task, self)
         if self != Allreduce(bucket_bytes=self.bucket_bytes):
             raise UsageError(
@@ -78,7 +80,9 @@ class Allreduce(Strategy):
 
 class AllreduceWorker(Worker):
     def __init__(self, comm: Communicator, task: Task, options: Allreduce) -> None:
-        self._comm = comm
+        self._comm = algorithms.choose(comm, options.algorithm, started=options.overlap)
+        self._own_comm = self._comm is not comm
+        comm = self._comm
         self._task = task
         broadcast_model(comm, task.model)
         self._flat = FlatParameters(task.model)
@@ -115,6 +119,19 @@ class AllreduceWorker(Worker):
         """Weights are the same everywhere already; running statistics are averaged."""
         average_buffers(self._comm, self._task.model)
 
+    def state(self) -> State:
+        self.sync()
+        return whole_state(self._task)
+
+    def load(self, state: State) -> None:
+        load_whole(self._task, state)
+
+    def close(self) -> None:
+        self._overlap.close()
+        self._flat.release()
+        if self._own_comm:
+            self._comm.free()
+
 
 def _exchanges(
     comm: Communicator, flat: FlatParameters, *, buckets: list[Bucket], options: Allreduce
@@ -138,7 +155,7 @@ def _exchanges(
 
 class ShardedAllreduceWorker(Worker):
     def __init__(self, comm: Communicator, task: Task, shards: int) -> None:
-        self._comm = comm
+        self._comm, self._task = comm, task
         parts = cut(shards, comm.size)
         self._mine = parts[comm.rank]
         self._counts = [part.stop - part.start for part in parts]
@@ -166,3 +183,12 @@ class ShardedAllreduceWorker(Worker):
 
     def sync(self) -> None:
         """Weights and statistics are the same everywhere already."""
+
+    def state(self) -> State:
+        return whole_state(self._task)
+
+    def load(self, state: State) -> None:
+        load_whole(self._task, state)
+
+    def close(self) -> None:
+        self._flat.release()

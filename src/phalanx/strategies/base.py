@@ -16,6 +16,7 @@ from torch.optim import Optimizer
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
 from phalanx.errors import UsageError
+from phalanx.state import State
 
 Reduction = Literal["mean", "sum"]
 
@@ -107,8 +108,23 @@ class Worker(ABC):
     def sync(self) -> None:
         """Collective. Afterwards every rank's model holds the trained weights."""
 
-    def gather_optimizer_state(self) -> None:  # noqa: B027 (most leave it where it belongs)
-        """Collective. Put the optimizer's state together, if it is in pieces on several ranks."""
+    @abstractmethod
+    def state(self) -> State:
+        """Collective. All that the next step depends on, as copies, by name.
+
+        It is whole, or this rank's part of the whole, which `phalanx.state.gather` puts together;
+        it depends neither on the strategy nor on the number of ranks.
+        """
+
+    @abstractmethod
+    def load(self, state: State) -> None:
+        """Collective. Go on from a state: a whole one, of whatever strategy and ranks, or the parts
+        that a worker of the same strategy gave on this very rank of as many."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Collective. Give back communicators, hooks and shared memory; the model keeps its weights
+        as `sync` left them. Nothing else may be called afterwards."""
 
     def plan(self) -> Sequence[TextTable]:
         """Collective. What is known before the first step, the same on every rank."""

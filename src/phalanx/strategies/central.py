@@ -20,8 +20,18 @@ from phalanx.comm.hosts import Hosts, arrange
 from phalanx.comm.launch.process import release_freed_memory
 from phalanx.comm.shared import SharedMemory, room_for
 from phalanx.data.batches import Batch, cut
-from phalanx.exchange.flat import FlatParameters, layouts, zeros
+from phalanx.exchange.flat import FlatParameters, dense_strides, layouts, pieces_in, zeros
 from phalanx.exchange.rows import SMALL, RowSum, SmallSum
+from phalanx.state import Slice, State
+from phalanx.state.model import (
+    PARAMETERS,
+    parameter_names,
+    read_buffers,
+    read_parameters,
+    write_buffers,
+    write_parameters,
+)
+from phalanx.state.parts import memory_order
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
 from phalanx.strategies.building_blocks.clipping import chunk_count, chunk_squares, clip_factor
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
@@ -169,13 +179,38 @@ class CentralWorker(Worker):
         for block, slice_ in zip(self._flat.blocks, self._slices, strict=True):
             block.gradients[slice_].mul_(factor)
 
-    def gather_optimizer_state(self) -> None:
-        self._optimizer.gather(self._hosts.host)
-
     def sync(self) -> None:
         """Everybody reads the same weights already; running statistics are averaged."""
         if self._sharded_buffers is None:
             average_buffers(self._hosts.everyone, self._task.model)
+
+    def state(self) -> State:
+        """This rank's slices of the parameters and of what the optimizer keeps about them."""
+        self.sync()
+        task = self._task
+        names = parameter_names(task.model, task.optimizer)
+        frozen = {parameter: names[parameter] for parameter in self._flat.frozen}
+        state = read_parameters(frozen).add(read_buffers(task.model))
+        for block, slice_ in zip(self._flat.blocks, self._slices, strict=True):
+            for parameter, where, values in pieces_in(block, slice_):
+                order = memory_order(dense_strides(parameter))
+                part = Slice(values.clone(), tuple(parameter.shape), order, where.start)
+                state.tensors[f"{PARAMETERS}{names[parameter]}"] = part
+        return state.add(self._optimizer.state(names))
+
+    def load(self, state: State) -> None:
+        task = self._task
+        names = parameter_names(task.model, task.optimizer)
+        # Every rank of a host writes the same to the same place; none may read before all have.
+        write_parameters(names, state)
+        write_buffers(task.model, state)
+        self._optimizer.load(names, state)
+        self._hosts.host.barrier()
+
+    def close(self) -> None:
+        self._optimizer.close()
+        self._flat.release()
+        self._hosts.free()
 
 
 def _add_up_in_order(peers: Communicator, rows: Tensor, *, filled: int) -> None:

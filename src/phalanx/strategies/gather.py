@@ -16,6 +16,7 @@ from phalanx.data.batches import Batch, cut
 from phalanx.data.split import Samples
 from phalanx.exchange.flat import FlatParameters
 from phalanx.exchange.rows import RowSum
+from phalanx.state import State
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
 from phalanx.strategies.building_blocks.parameter_server import SERVER
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
@@ -24,6 +25,8 @@ from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
     average_buffers,
     broadcast_model,
+    load_whole,
+    whole_state,
 )
 
 
@@ -96,12 +99,24 @@ class GatherWorker(Worker):
         if self._sharded_buffers is None:
             average_buffers(self._comm, self._task.model)
 
+    def state(self) -> State:
+        """Rank 0 has all of it."""
+        self.sync()
+        return whole_state(self._task) if self._comm.rank == SERVER else State()
+
+    def load(self, state: State) -> None:
+        load_whole(self._task, state, entries=self._comm.rank == SERVER)
+
+    def close(self) -> None:
+        self._flat.release()
+
 
 @dataclass(frozen=True)
 class LocalParts:
     """This rank's parts of a global batch, out of samples that it was sent."""
 
     size: int
+    step: int
     samples: Samples
     #: Where they begin in the global batch.
     start: int
@@ -139,7 +154,7 @@ class Scatter:
         with phase("scatter"):
             comm.scatter(whole and whole.inputs, mine.inputs, SERVER, counts)
             comm.scatter(whole and whole.targets, mine.targets, SERVER, counts)
-        return LocalParts(batch.size, mine, start=starts[comm.rank])
+        return LocalParts(batch.size, batch.step, mine, start=starts[comm.rank])
 
     @staticmethod
     def _read(batch: Batch) -> Samples:

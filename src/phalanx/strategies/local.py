@@ -17,21 +17,33 @@ common weights to the average is added to a decaying sum of the ways before it, 
 that sum instead (as in SlowMo and DiLoCo).
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+import torch
+from torch import Tensor
 
 from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
 from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
+from phalanx.state import Share, State
+from phalanx.state.model import PARAMETERS, parameter_names
+from phalanx.state.optimizer import OPTIMIZER, SCALARS
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
 from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
     average_buffers,
     broadcast_model,
+    load_whole,
+    whole_state,
 )
 from phalanx.strategies.registry import SHARDED
+
+#: What a state in which every rank has weights of its own is known by.
+_SHARES = "local"
 
 
 @dataclass(frozen=True)
@@ -77,6 +89,8 @@ class LocalWorker(Worker):
 
     def step(self, batch: Batch) -> Outcome:
         outcome = self._gradients.compute(batch)
+        if self._alone == 0:
+            self._average.begin()
         self._update(had_samples=outcome.outputs is not None)
         self._alone += 1
         if self._alone == self._every:
@@ -102,6 +116,42 @@ class LocalWorker(Worker):
             self._meet()
         average_buffers(self._comm, self._task.model)
 
+    def state(self) -> State:
+        """What is this rank's own, until it meets the others, is its share in a mean."""
+        average_buffers(self._comm, self._task.model)
+        state = whole_state(self._task)
+        own = [PARAMETERS, OPTIMIZER] if self._alone else [OPTIMIZER]
+        for name, tensor in state.tensors.items():
+            if name.startswith(tuple(own)) and name.rpartition("/")[2] not in SCALARS:
+                assert isinstance(tensor, Tensor)
+                state.tensors[name] = Share(tensor, "mean")
+        state.values |= {"shared by": _SHARES, "steps since average": self._alone}
+        return state.add(State({name: one.clone() for name, one in self._outer()}))
+
+    def _outer(self) -> Iterator[tuple[str, Tensor]]:
+        """What the outer momentum needs, by parameter: the same on all ranks."""
+        names = parameter_names(self._task.model, self._task.optimizer)
+        average = self._average
+        for kind, kept in (("common", average.common), ("changes", average.changes)):
+            for block, flat in zip(self._flat.blocks, kept, strict=False):
+                for parameter, one in zip(block.layout.parameters, block.shaped(flat), strict=True):
+                    yield f"strategy/{kind}/{names[parameter]}", one
+
+    def load(self, state: State) -> None:
+        """Without this rank's own, all start from the mean, as if they had just met."""
+        own = state.of_rank(self._comm.rank, size=self._comm.size, strategy=_SHARES)
+        load_whole(self._task, own or state)
+        self._flat.attach(0)
+        self._alone = 0 if own is None else int(own.values["steps since average"])
+        for name, one in self._outer():
+            if name in state.tensors:
+                one.copy_(state.tensor(name))
+            else:
+                one.zero_()
+
+    def close(self) -> None:
+        self._flat.release()
+
 
 class Average:
     """The mean of all ranks' weights, or with momentum a step beyond it, in place."""
@@ -110,20 +160,22 @@ class Average:
         self._comm = comm
         self._values = [block.values for block in flat.blocks]
         self._momentum = momentum
-        # The last common weights and the sum of changes: twice the weights' memory, if at all.
-        self._outer = [
-            (values, values.clone(), values.new_zeros(values.shape))
-            for values in self._values
-            if momentum > 0
-        ]
+        #: The last common weights and the sum of changes: twice the weights' memory, if at all.
+        self.common = [values.clone() for values in self._values if momentum > 0]
+        self.changes = [torch.zeros_like(values) for values in self.common]
+
+    def begin(self) -> None:
+        """The ranks part from here: with the weights that they have now, whoever set them."""
+        for values, common in zip(self._values, self.common, strict=False):
+            common.copy_(values)
 
     def take(self) -> None:
         """Collective. Give every rank the same weights."""
         for values in self._values:
             self._comm.allreduce(values)
             values.div_(self._comm.size)
-        for values, common, changes in self._outer:
+        outer = zip(self._values, self.common, self.changes, strict=False)
+        for values, common, changes in outer:
             values.sub_(common)
             changes.mul_(self._momentum).add_(values)
-            common.add_(changes)
-            values.copy_(common)
+            values.copy_(common.add_(changes))

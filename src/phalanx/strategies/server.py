@@ -18,6 +18,9 @@ from phalanx.data.batches import Batch
 from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
 from phalanx.exchange.rows import RowSum
+from phalanx.state import Share, State
+from phalanx.state.model import parameter_names, read_buffers, read_parameters
+from phalanx.state.optimizer import OPTIMIZER, read_groups, read_optimizer
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
 from phalanx.strategies.building_blocks.parameter_server import (
     NOTHING,
@@ -35,10 +38,13 @@ from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
     average_buffers,
     broadcast_model,
+    load_whole,
 )
 from phalanx.wording import unknown
 
 Exchanged = Literal["gradients", "changes"]
+#: What a state in which each worker has a share of the momentum is known by.
+_SHARES = "server of changes"
 _INSTEAD = "exchange 'gradients' instead"
 
 
@@ -125,6 +131,19 @@ class ChangesServer(Worker):
         """Weights are the same everywhere already; running statistics are averaged."""
         average_buffers(self._comm, self._task.model, serving=1)
 
+    def state(self) -> State:
+        """The weights; the workers have the momentum."""
+        self.sync()
+        names = parameter_names(self._task.model, self._task.optimizer)
+        state = read_parameters(names).add(read_buffers(self._task.model))
+        return state.add(read_groups(self._task.optimizer, names))
+
+    def load(self, state: State) -> None:
+        load_whole(self._task, state, entries=False)
+
+    def close(self) -> None:
+        self._flat.release()
+
 
 @final
 class ChangesWorker(Worker):
@@ -141,10 +160,7 @@ class ChangesWorker(Worker):
         )
         self._marks = [block.marks()[0].clone() for block in self._flat.blocks]
         self._weights = weights_for([SERVER], self._flat)
-        if part > 0:  # a momentum from before is the whole one, and so one worker's is enough
-            for state in task.optimizer.state.values():
-                if state.get("momentum_buffer") is not None:
-                    state["momentum_buffer"].zero_()
+        self._leave_momentum_to_the_first()
 
     def step(self, batch: Batch) -> Outcome:
         outcome = self._parts.compute(batch)
@@ -165,3 +181,29 @@ class ChangesWorker(Worker):
     def sync(self) -> None:
         """Weights are the same everywhere already; running statistics are averaged."""
         average_buffers(self._comm, self._task.model, serving=1)
+
+    def state(self) -> State:
+        """This worker's share of the momentum."""
+        self.sync()
+        names = parameter_names(self._task.model, self._task.optimizer)
+        state = read_optimizer(self._task.optimizer, names)
+        shares = {name: Share(one, "sum") for name, one in state.under(OPTIMIZER)}
+        state.tensors = {f"{OPTIMIZER}{name}": one for name, one in shares.items()}
+        state.values["shared by"] = _SHARES
+        return state
+
+    def load(self, state: State) -> None:
+        own = state.of_rank(self._comm.rank, size=self._comm.size, strategy=_SHARES)
+        load_whole(self._task, own or state)
+        if own is None:
+            self._leave_momentum_to_the_first()
+
+    def _leave_momentum_to_the_first(self) -> None:
+        """A momentum from before is the whole one, and so one worker's is enough."""
+        if self._comm.rank != workers_of(self._comm)[0]:
+            for kept in self._task.optimizer.state.values():
+                if kept.get("momentum_buffer") is not None:
+                    kept["momentum_buffer"].zero_()
+
+    def close(self) -> None:
+        self._flat.release()

@@ -9,11 +9,13 @@ from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
 from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
+from phalanx.state import State
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
 from phalanx.strategies.building_blocks.part_gradients import PartGradients, accumulate_gradients
 from phalanx.strategies.building_blocks.passes import make_pass
+from phalanx.strategies.building_blocks.randomness import read_random, write_random
 from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
-from phalanx.strategies.building_blocks.whole_model import WholeModel
+from phalanx.strategies.building_blocks.whole_model import WholeModel, load_whole, whole_state
 
 
 @dataclass(frozen=True)
@@ -53,12 +55,23 @@ class SingleWorker(Worker):
     def sync(self) -> None:
         """Nothing to do: the only rank has the weights."""
 
+    def state(self) -> State:
+        return whole_state(self._task).add(read_random())
+
+    def load(self, state: State) -> None:
+        load_whole(self._task, state)
+        write_random(state)
+
+    def close(self) -> None:
+        """Nothing to give back."""
+
 
 class ShardedSingleWorker(Worker):
     """One shard after the other, added up in their order."""
 
     def __init__(self, comm: Communicator, task: Task) -> None:
         assert task.shards is not None
+        self._task = task
         self._sharded_buffers = ShardedBuffers(task.model, comm, shards=task.shards)
         self._flat = FlatParameters(task.model, rows=2)
         self._whole_model = WholeModel(task, self._flat)
@@ -80,3 +93,12 @@ class ShardedSingleWorker(Worker):
 
     def sync(self) -> None:
         """Nothing to do: the only rank has the weights."""
+
+    def state(self) -> State:
+        return whole_state(self._task)
+
+    def load(self, state: State) -> None:
+        load_whole(self._task, state)
+
+    def close(self) -> None:
+        self._flat.release()

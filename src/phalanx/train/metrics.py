@@ -9,6 +9,8 @@ from torch import Tensor
 
 from phalanx.comm.base import Communicator
 from phalanx.settings.metrics import BY_CLASS
+from phalanx.state import Share, State
+from phalanx.state.parts import Part
 from phalanx.train.losses import one_hot, widened
 
 #: Metrics that are a number a sample, summed here over the samples of a batch.
@@ -111,16 +113,39 @@ class Meter:
 
     def total(self, comm: Communicator) -> Metrics:
         """Collective. The whole of all ranks."""
-        self._count_kept()
-        sums = torch.tensor([self._loss, self._count, *self._sums], dtype=torch.float64)
+        sums, table = self._collected(comm)
         comm.allreduce(sums)
-        if not self._wants_table:
+        if table is None:
             return self._metrics(sums.tolist())
-        classes = torch.tensor([len(self._table)])
-        comm.allreduce(classes, "maximum")  # a rank without samples has seen no outputs
-        table = _enlarged(self._table, int(classes)).clone()
         comm.allreduce(table)
         return self._metrics(sums.tolist(), table.tolist())
+
+    def _collected(self, comm: Communicator) -> tuple[Tensor, Tensor | None]:
+        """Collective. This rank's sums, and its table in the size that all ranks have."""
+        self._count_kept()
+        sums = torch.tensor([self._loss, self._count, *self._sums], dtype=torch.float64)
+        if not self._wants_table:
+            return sums, None
+        classes = torch.tensor([len(self._table)])
+        comm.allreduce(classes, "maximum")  # a rank without samples has seen no outputs
+        return sums, _enlarged(self._table, int(classes)).clone()
+
+    def state(self, comm: Communicator) -> State:
+        """Collective. What was collected so far, as this rank's share in the sum of all."""
+        sums, table = self._collected(comm)
+        tensors: dict[str, Part] = {"metrics/sums": Share(sums, "sum")}
+        if table is not None:
+            tensors["metrics/confusion"] = Share(table, "sum")
+        return State(tensors, {"metrics": list(self._names)})
+
+    def load(self, state: State, *, first: bool) -> None:
+        """Go on from there: the first rank with what all had collected, the others with nothing."""
+        if state.values.get("metrics") != list(self._names) or not first:
+            return
+        self._loss, count, *self._sums = state.tensor("metrics/sums").tolist()
+        self._count = int(count)
+        if "metrics/confusion" in state.tensors:
+            self._table = state.tensor("metrics/confusion").clone()
 
     def _metrics(self, sums: list[float], confusion: list[list[int]] | None = None) -> Metrics:
         loss, count, *others = sums

@@ -4,6 +4,8 @@ The warm-up moves with every step, the rest with every epoch. Each multiplies th
 finds, so that they work one upon the other.
 """
 
+from typing import Any
+
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import (
     CosineAnnealingLR,
@@ -13,7 +15,9 @@ from torch.optim.lr_scheduler import (
     StepLR,
 )
 
+from phalanx.errors import UsageError
 from phalanx.settings.table import Settings
+from phalanx.state import State
 
 
 class Schedule:
@@ -34,6 +38,27 @@ class Schedule:
         rate: float = self._optimizer.param_groups[0]["lr"]
         return rate
 
+    def state(self) -> State:
+        """Where both schedulers are."""
+        warm_up = None if self._warm_up is None else _plain(self._warm_up.state_dict())
+        main = None if self._main is None else _plain(self._main.state_dict())
+        left = self._warm_up_steps
+        return State(values={"schedule": {"warm up": warm_up, "left": left, "main": main}})
+
+    def load(self, state: State) -> None:
+        """Go on from there; the learning rates are the optimizer's, and so in its own state."""
+        saved = state.values.get("schedule")
+        if saved is None:
+            return
+        for scheduler, values in ((self._warm_up, saved["warm up"]), (self._main, saved["main"])):
+            if (scheduler is None) != (values is None):
+                raise UsageError(
+                    "the training that is gone on with had another schedule: give it the same one"
+                )
+            if scheduler is not None:
+                scheduler.load_state_dict(dict(values))
+        self._warm_up_steps = saved["left"]
+
     def after_step(self) -> None:
         """One step is done."""
         if self._warm_up is not None and self._warm_up_steps > 0:
@@ -46,6 +71,12 @@ class Schedule:
             self._main.step(loss)
         elif self._main is not None:
             self._main.step()
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    """Of a scheduler's state, what JSON knows: the rest is code, which is made anew."""
+    kinds = (bool, int, float, str, list, type(None))
+    return {name: value for name, value in values.items() if isinstance(value, kinds)}
 
 
 def _make(optimizer: Optimizer, settings: Settings) -> LRScheduler | None:

@@ -6,8 +6,12 @@ import torch
 from torch import Tensor, nn
 
 from phalanx.settings.metrics import SHARES
+from phalanx.state import State
+from phalanx.state.parts import Part
 from phalanx.train.epoch import Epoch
 from phalanx.train.metrics import Metrics
+
+_BEST = "best/"
 
 
 class Stopping:
@@ -21,6 +25,16 @@ class Stopping:
         self._goal = goal
         self._best = float("inf")
         self._waited = 0
+
+    def state(self) -> State:
+        """The best loss so far, and for how many epochs there was no better one."""
+        return State(values={"stopping": {"best": self._best, "waited": self._waited}})
+
+    def load(self, state: State) -> None:
+        """Go on from there."""
+        if "stopping" in state.values:
+            saved = state.values["stopping"]
+            self._best, self._waited = saved["best"], saved["waited"]
 
     def reason(self, epoch: Epoch) -> str | None:
         """Why to stop after this epoch; None to go on."""
@@ -49,6 +63,20 @@ class BestWeights:
         self.epoch = 0
         self._loss = float("inf")
         self._state: dict[str, Tensor] = {}
+
+    def state(self) -> State:
+        """The best epoch, its loss and its weights."""
+        tensors: dict[str, Part] = {
+            f"{_BEST}{name}": tensor.clone() for name, tensor in self._state.items()
+        }
+        return State(tensors, {"best": {"epoch": self.epoch, "loss": self._loss}})
+
+    def load(self, state: State) -> None:
+        """Go on from there."""
+        if "best" in state.values:
+            self.epoch = state.values["best"]["epoch"]
+            self._loss = state.values["best"]["loss"]
+            self._state = {name: tensor.clone() for name, tensor in state.under(_BEST)}
 
     def offer(self, epoch: Epoch, model: nn.Module) -> None:
         """Keep the model's weights if this epoch's loss is the lowest so far."""

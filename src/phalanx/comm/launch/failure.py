@@ -10,6 +10,7 @@ from types import TracebackType
 
 from phalanx.comm.launch.exit_status import exit_status, notice_exits
 from phalanx.comm.launch.job import Job, current_job, is_first_rank
+from phalanx.comm.launch.process import die_with_parent
 from phalanx.errors import LaunchError, PhalanxError
 
 
@@ -28,11 +29,19 @@ def end_run(error: BaseException) -> int:
     return exit_code_of(error)
 
 
+_installed: list[bool] = []
+
+
 def end_job_on_uncaught_errors() -> None:
     """From now on an uncaught exception on any rank ends the whole job, not just that rank.
 
-    So does an exit with a status that is not 0, which is then the job's.
+    So does an exit with a status that is not 0, which is then the job's, and so does the end of
+    whoever started this process. For the entry point of a program to choose; once is enough.
     """
+    if _installed:
+        return
+    _installed.append(True)
+    die_with_parent()
 
     def hook(
         _kind: type[BaseException], error: BaseException, _trace: TracebackType | None

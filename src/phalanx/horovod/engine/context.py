@@ -5,11 +5,11 @@ import sys
 from collections.abc import Sequence
 from typing import final
 
-from phalanx.comm import world
 from phalanx.comm.algorithms import AUTO, choose
 from phalanx.comm.base import Communicator
 from phalanx.comm.checked import unchecked
 from phalanx.comm.progress import takes_threads
+from phalanx.comm.script import world
 from phalanx.errors import MismatchError, UsageError
 from phalanx.horovod.engine.engine import Engine
 from phalanx.horovod.engine.settings import Settings, read_settings

@@ -23,13 +23,18 @@ class _Batch:
 class Assignments:
     """Hands out parts in order, no more than `lead` batches ahead of the first unfinished one.
 
-    Batches are numbered from 0. Workers ask for parts of each, one batch after the other.
+    Workers ask for parts of each batch, one batch after the other.
     """
 
     def __init__(self, *, lead: int) -> None:
         self._lead = lead
         self._finished = 0  # so many batches, from the first on, are applied in full
         self._open: dict[int, _Batch] = {}
+
+    def begin(self, number: int) -> None:
+        """The next batch that is asked for is this one; everything before is applied."""
+        assert self.settled, "a part that was handed out has not come back"
+        self._finished = number
 
     @property
     def settled(self) -> bool:

@@ -38,6 +38,7 @@ from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
 from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
+from phalanx.state import State
 from phalanx.strategies.asynchronous.assignments import NONE_LEFT, Assignments, StalenessRecord
 from phalanx.strategies.asynchronous.connection import REQUEST, Connection, WorkRequest
 from phalanx.strategies.base import Outcome, Strategy, Task, TextTable, Worker
@@ -59,6 +60,8 @@ from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
     average_buffers,
     broadcast_model,
+    load_whole,
+    whole_state,
 )
 
 
@@ -119,18 +122,18 @@ class AsynchronousServer(Worker):
         self._asking: list[Connection] = []  # those without an answer, in the order that they came
         self._assignments = Assignments(lead=options.max_staleness)
         self._told: Counter[int] = Counter()  # by batch: who knows that none is left
-        self._batches = 0
         self._version = 0
         self._record = StalenessRecord()
 
     def step(self, batch: Batch) -> Outcome:
         """Serve everybody, whatever batch they are at, until all know that none is left of this."""
         self._flat.attach(0)
+        if not self._listening:
+            self._assignments.begin(batch.step)
         self._listen()
-        while self._told[self._batches] < len(self._connections):
+        while self._told[batch.step] < len(self._connections):
             self._serve()
-        del self._told[self._batches]
-        self._batches += 1
+        del self._told[batch.step]
         return NOTHING
 
     def sync(self) -> None:
@@ -141,6 +144,16 @@ class AsynchronousServer(Worker):
         assert self._assignments.settled, "a part that was handed out has not come back"
         self._listening = False
         _share_weights(self._comm, self._task, self._flat)
+
+    def state(self) -> State:
+        self.sync()
+        return whole_state(self._task)
+
+    def load(self, state: State) -> None:
+        load_whole(self._task, state)
+
+    def close(self) -> None:
+        _close(self._comm, self._flat)
 
     def report(self) -> Sequence[TextTable]:
         return self._comm.broadcast_object(self._record.tables(workers_of(self._comm)))
@@ -235,7 +248,6 @@ class AsynchronousWorker(Worker):
             Message(block.rows[0], SERVER, tag) for tag, block in enumerate(self._flat.blocks)
         ]
         self._weights = weights_for([SERVER], self._flat)
-        self._batches = 0
         self._version = 0
 
     def step(self, batch: Batch) -> Outcome:
@@ -246,14 +258,13 @@ class AsynchronousWorker(Worker):
         while part != NONE_LEFT:
             outcomes.append(self._compute(batch, part))
             part = self._ask(batch, has_gradient=True)
-        self._batches += 1
         return joined(outcomes)
 
     def _ask(self, batch: Batch, *, has_gradient: bool) -> int:
         """Hand in the last part, if there is one, for another; NONE_LEFT ends the batch."""
         workers = self._comm.size - 1
         note = WorkRequest(
-            self._batches, min(workers, batch.size), has_gradient, version=self._version
+            batch.step, min(workers, batch.size), has_gradient, version=self._version
         ).pack()
         with phase("exchange"):
             gradient = self._gradient if has_gradient else []
@@ -267,7 +278,7 @@ class AsynchronousWorker(Worker):
 
     def _compute(self, batch: Batch, part: int) -> Outcome:
         self._flat.attach(0)
-        seed_part(self._task.seed, self._batches, part)
+        seed_part(self._task.seed, batch.step, part)
         with phase("load"):
             samples = batch.part(part, of=self._comm.size - 1)
         outcome = accumulate_gradients(
@@ -281,6 +292,17 @@ class AsynchronousWorker(Worker):
         send_all(self._comm, [Message(WorkRequest(syncs=True).pack(), SERVER, REQUEST)])
         _share_weights(self._comm, self._task, self._flat)
 
+    def state(self) -> State:
+        """Rank 0 has all of it, once everything is applied."""
+        self.sync()
+        return State()
+
+    def load(self, state: State) -> None:
+        load_whole(self._task, state, entries=False)
+
+    def close(self) -> None:
+        _close(self._comm, self._flat)
+
     def report(self) -> Sequence[TextTable]:
         nothing: tuple[TextTable, ...] = ()
         return self._comm.broadcast_object(nothing)
@@ -292,3 +314,8 @@ def _share_weights(comm: Communicator, task: Task, flat: FlatParameters) -> None
     for block in flat.blocks:
         comm.broadcast(block.values, SERVER)
     average_buffers(comm, task.model, serving=1)
+
+
+def _close(comm: Communicator, flat: FlatParameters) -> None:
+    flat.release()
+    comm.free()

@@ -16,6 +16,7 @@ from phalanx.data.batches import Batch, cut
 from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
 from phalanx.exchange.rows import RowSum
+from phalanx.state import State
 from phalanx.strategies.base import Outcome, Task, Worker
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
 from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
@@ -23,6 +24,8 @@ from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
     average_buffers,
     broadcast_model,
+    load_whole,
+    whole_state,
 )
 
 SERVER = 0
@@ -141,6 +144,16 @@ class InStepServer(Worker):
         if self._sharded_buffers is None:
             average_buffers(self._comm, self._task.model, serving=1)
 
+    def state(self) -> State:
+        self.sync()
+        return whole_state(self._task)
+
+    def load(self, state: State) -> None:
+        load_whole(self._task, state)
+
+    def close(self) -> None:
+        self._flat.release()
+
 
 @final
 class InStepWorker(Worker):
@@ -184,3 +197,14 @@ class InStepWorker(Worker):
         """Weights are the same everywhere already; running statistics are averaged."""
         if self._sharded_buffers is None:
             average_buffers(self._comm, self._task.model, serving=1)
+
+    def state(self) -> State:
+        """Rank 0 has all of it."""
+        self.sync()
+        return State()
+
+    def load(self, state: State) -> None:
+        load_whole(self._task, state, entries=False)
+
+    def close(self) -> None:
+        self._flat.release()

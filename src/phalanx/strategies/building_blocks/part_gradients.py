@@ -22,6 +22,10 @@ class Parts(Protocol):
     def size(self) -> int:
         """The number of samples over all parts, on all ranks."""
 
+    @property
+    def step(self) -> int:
+        """Its number in the training."""
+
     def part(self, index: int, of: int) -> Samples:
         """The samples of one part when the batch is cut in `of` parts; there may be none."""
 
@@ -96,7 +100,6 @@ class PartGradients:
         self._sharded_buffers = statistics
         self._before_last_pass = before_last_pass
         self._pass = make_pass(task)
-        self._steps = 0
 
     def compute(self, batch: Parts) -> Outcome:
         """This rank's parts of a batch: their gradients into the rows, their outcome."""
@@ -111,7 +114,6 @@ class PartGradients:
                 current = row
             outcomes.append(self._compute_part(batch, part))
         self._finish_row(current)
-        self._steps += 1
         return joined(outcomes)
 
     def _finish_row(self, row: int) -> None:
@@ -121,7 +123,7 @@ class PartGradients:
             self._flat.add_to_first(row)
 
     def _compute_part(self, batch: Parts, part: int) -> Outcome:
-        seed_part(self._task.seed, self._steps, part)
+        seed_part(self._task.seed, batch.step, part)
         with phase("load"):
             samples = batch.part(part, of=self._of)
         outcome = accumulate_gradients(

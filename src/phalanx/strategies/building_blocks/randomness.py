@@ -2,6 +2,9 @@
 
 import torch
 
+from phalanx.state import State
+
+_RANDOM = "strategy/random"
 _MASK = (1 << 64) - 1
 
 
@@ -22,3 +25,14 @@ def mix(*numbers: int) -> int:
         state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & _MASK
         state ^= state >> 31
     return state
+
+
+def read_random() -> State:
+    """Where torch's own random numbers are: what a plain loop draws its dropout from."""
+    return State({_RANDOM: torch.get_rng_state()})
+
+
+def write_random(state: State) -> None:
+    """Go on with random numbers from there, if the state says where: others need not."""
+    if _RANDOM in state.tensors:
+        torch.set_rng_state(state.tensor(_RANDOM))

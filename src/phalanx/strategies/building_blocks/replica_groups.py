@@ -23,6 +23,11 @@ class Groups:
     #: This rank and those that hold the same part in the other replicas, in the replicas' order.
     peers: Communicator
 
+    def free(self) -> None:
+        """Collective. Give the communicators back."""
+        self.members.free()
+        self.peers.free()
+
 
 def arrange_replicas(comm: Communicator, replicas: int) -> Groups:
     """Collective. Arrange all ranks in so many replicas."""

@@ -1,10 +1,9 @@
 """An optimizer that steps one slice of flat storage: its state exists for that slice alone."""
 
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.optim import (
     ASGD,
@@ -21,9 +20,23 @@ from torch.optim import (
     Rprop,
 )
 
-from phalanx.comm.base import Communicator
 from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatBlock, dense_strides
+from phalanx.state import Slice, State
+from phalanx.state.optimizer import (
+    SCALARS,
+    entries_by_parameter,
+    put_entry,
+    read_groups,
+    write_groups,
+)
+from phalanx.state.parts import elements, memory_order
+from phalanx.strategies.building_blocks.in_pieces import (
+    guard,
+    is_in_pieces,
+    mark_in_pieces,
+    mark_whole,
+)
 
 #: Optimizers that treat each element by itself, so that a slice can be stepped without the rest.
 ELEMENTWISE: tuple[type[Optimizer], ...] = (
@@ -39,10 +52,6 @@ ELEMENTWISE: tuple[type[Optimizer], ...] = (
     ASGD,
     Rprop,
 )
-
-
-#: Users' optimizers whose state is in pieces at present.
-_IN_PIECES: "weakref.WeakSet[Optimizer]" = weakref.WeakSet()
 
 
 def is_elementwise(optimizer: Optimizer) -> bool:
@@ -65,8 +74,8 @@ class SlicedOptimizer:
     """The user's optimizer, made again over the pieces of parameters that lie in a slice.
 
     Hyper-parameters are read from the user's optimizer at every step, so that schedulers work. Its
-    state is taken over, also when it is loaded later; what has become of it is in pieces on all
-    ranks until `gather` puts them together.
+    state is taken over, also when it is loaded later; what becomes of it is in pieces on all ranks,
+    of which `state` says what they are.
     """
 
     def __init__(self, optimizer: Optimizer, blocks: list[tuple[FlatBlock, slice]]) -> None:
@@ -99,8 +108,10 @@ class SlicedOptimizer:
             if (one := this()) is not None:
                 one._take_state()
 
-        optimizer.register_load_state_dict_post_hook(take_state)
-        optimizer.register_state_dict_pre_hook(check_whole)
+        self._hooks = [
+            optimizer.register_load_state_dict_post_hook(take_state),
+            guard(optimizer),
+        ]
         if self._optimizer is not None:
             # Without torch's wrapper for profilers, a tenth of a small model's step.
             step = type(self._optimizer).step
@@ -108,8 +119,8 @@ class SlicedOptimizer:
 
     def step(self, marks: list[Tensor] | None) -> None:
         """Step the pieces whose parameters are marked as having a gradient; None marks them all."""
-        if self._source not in _IN_PIECES:
-            _IN_PIECES.add(self._source)
+        if not is_in_pieces(self._source):
+            mark_in_pieces(self._source)
             self._source.state.clear()  # it is in the pieces, and from here on old
         if self._optimizer is None:
             return
@@ -126,7 +137,7 @@ class SlicedOptimizer:
 
     def _take_state(self) -> None:
         """Cut the pieces' state out of the whole optimizer's."""
-        _IN_PIECES.discard(self._source)
+        mark_whole(self._source)
         if self._optimizer is None:
             return
         self._optimizer.state.clear()
@@ -135,52 +146,38 @@ class SlicedOptimizer:
                 whole = self._source.state[parameter]
                 self._optimizer.state[value] = _cut_state(whole, parameter, where)
 
-    def gather(self, comm: Communicator) -> None:
-        """Collective over the ranks that hold all pieces. Give the optimizer its whole state."""
-        if self._source not in _IN_PIECES:
+    def state(self, names: Mapping[nn.Parameter, str]) -> State:
+        """What this rank's pieces have become, each as a slice of its parameter's."""
+        state = read_groups(self._source, names)
+        if self._optimizer is None:
+            return state
+        for parameter, where, value in self._places:
+            order = memory_order(dense_strides(parameter))
+            for entry, kept in self._optimizer.state.get(value, {}).items():
+                part: Any = kept.clone() if isinstance(kept, Tensor) else kept
+                if isinstance(part, Tensor) and entry not in SCALARS:
+                    part = Slice(part, tuple(parameter.shape), order, where.start)
+                put_entry(state, names[parameter], entry, part)
+        return state
+
+    def load(self, names: Mapping[nn.Parameter, str], state: State) -> None:
+        """Go on from what a whole state says of the pieces' parameters."""
+        write_groups(self._source, state)
+        found = entries_by_parameter(state)
+        self._source.state.clear()
+        mark_in_pieces(self._source)
+        if self._optimizer is None:
             return
-        mine = {parameter: (where, value) for parameter, where, value in self._places}
-        for group in self._source.param_groups:
-            for parameter in group["params"]:
-                state = self._gathered(comm, parameter, mine.get(parameter))
-                if state:
-                    self._source.state[parameter] = state
-        _IN_PIECES.discard(self._source)
+        self._optimizer.state.clear()
+        for parameter, where, value in self._places:
+            if names[parameter] in found:
+                kept = found[names[parameter]]
+                self._optimizer.state[value] = _cut_state(kept, parameter, where)
 
-    def _gathered(
-        self, comm: Communicator, parameter: nn.Parameter, mine: tuple[slice, Tensor] | None
-    ) -> dict[str, Any]:
-        """A parameter's whole state: what is as long as a piece in place, the rest as it is."""
-        state: dict[str, Any] = {}
-        if mine is not None and self._optimizer is not None:
-            state = dict(self._optimizer.state.get(mine[1], {}))
-        pieces = {name: one for name, one in state.items() if _is_piece(one, mine)}
-        told = {name: (one.dtype if name in pieces else one) for name, one in sorted(state.items())}
-        known = next((one for one in comm.allgather_objects(told) if one), {})
-        whole: dict[str, Any] = {}
-        for name, one in known.items():
-            if not isinstance(one, torch.dtype):
-                whole[name] = one
-                continue
-            flat = torch.zeros(parameter.numel(), dtype=one)
-            if mine is not None and name in pieces:
-                flat[mine[0]] = pieces[name]
-            comm.allreduce(flat)
-            whole[name] = flat.as_strided(parameter.shape, dense_strides(parameter)).clone()
-        return whole
-
-
-def check_whole(optimizer: Optimizer) -> None:
-    """Refuse an optimizer whose state another training keeps in pieces: it would seem to be new."""
-    if optimizer in _IN_PIECES:
-        raise UsageError(
-            "this optimizer's state is in pieces on all ranks: have each of them call "
-            "gather_optimizer_state() of the Trainer that it is used by"
-        )
-
-
-def _is_piece(value: Any, mine: tuple[slice, Tensor] | None) -> bool:
-    return mine is not None and isinstance(value, Tensor) and value.shape == mine[1].shape
+    def close(self) -> None:
+        """Let go of the user's optimizer. What the pieces had become is gone then."""
+        for hook in self._hooks:
+            hook.remove()
 
 
 def _options(group: dict[str, Any]) -> dict[str, Any]:
@@ -213,11 +210,10 @@ def _piece(block: FlatBlock, index: int, slice_: slice) -> tuple[slice, Tensor, 
 def _cut_state(state: dict[str, Any], parameter: nn.Parameter, where: slice) -> dict[str, Any]:
     """A parameter's optimizer state, cut to a piece of it; counters and the like stay whole."""
     cut: dict[str, Any] = {}
+    order = memory_order(dense_strides(parameter))
     for name, value in state.items():
-        if isinstance(value, Tensor) and value.shape == parameter.shape and value.dim() > 0:
-            dense = torch.empty_strided(value.shape, parameter.stride(), dtype=value.dtype)
-            dense.copy_(value)
-            cut[name] = dense.as_strided((value.numel(),), (1,))[where].clone()
+        if isinstance(value, Tensor) and name not in SCALARS:
+            cut[name] = elements(value, order)[where].clone()
         else:
             cut[name] = value.clone() if isinstance(value, Tensor) else value
     return cut

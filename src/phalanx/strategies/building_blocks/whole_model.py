@@ -8,6 +8,15 @@ from torch import Tensor, nn
 from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.exchange.flat import FlatParameters
+from phalanx.state import State
+from phalanx.state.model import (
+    parameter_names,
+    read_buffers,
+    read_parameters,
+    write_buffers,
+    write_parameters,
+)
+from phalanx.state.optimizer import read_optimizer, write_entries, write_groups
 from phalanx.strategies.base import Task
 from phalanx.strategies.building_blocks.clipping import chunk_count, chunk_squares, clip_factor
 
@@ -36,6 +45,24 @@ class WholeModel:
             if not marked.all():
                 _drop_unused(block.layout.parameters, marked)
         task.optimizer.step()
+
+
+def whole_state(task: Task) -> State:
+    """What a rank that has the whole model and its optimizer's state knows of a training."""
+    names = parameter_names(task.model, task.optimizer)
+    state = read_parameters(names).add(read_buffers(task.model))
+    return state.add(read_optimizer(task.optimizer, names))
+
+
+def load_whole(task: Task, state: State, *, entries: bool = True) -> None:
+    """Give a rank's whole model and its optimizer a state; `entries` says whether the optimizer of
+    this rank is one that steps, and so needs more than its hyper-parameters."""
+    names = parameter_names(task.model, task.optimizer)
+    write_parameters(names, state)
+    write_buffers(task.model, state)
+    write_groups(task.optimizer, state)
+    if entries:
+        write_entries(task.optimizer, names, state)
 
 
 def _drop_unused(parameters: tuple[nn.Parameter, ...], marks: Tensor) -> None:

@@ -10,8 +10,25 @@ from torch import Tensor, nn
 from phalanx.clock import phase
 from phalanx.data.batches import Batch
 from phalanx.exchange.flat import FlatParameters
+from phalanx.state import State
+from phalanx.state.model import (
+    BUFFERS,
+    parameter_names,
+    read_buffers,
+    read_parameters,
+    write_buffers,
+    write_parameters,
+)
+from phalanx.state.optimizer import (
+    add_entries,
+    forget,
+    read_groups,
+    write_entries,
+    write_groups,
+)
 from phalanx.strategies.base import Outcome, Task
 from phalanx.strategies.building_blocks.clipping import chunk_count, chunk_squares, clip_factor
+from phalanx.strategies.building_blocks.in_pieces import mark_in_pieces
 from phalanx.strategies.building_blocks.replica_groups import Groups
 from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
 from phalanx.strategies.building_blocks.whole_model import WholeModel, average_buffers
@@ -35,8 +52,11 @@ class Stage:
         self._groups = groups
         self._clip_norm = task.clip_norm
         self._module = stages[members.rank]
+        self._task = task
+        self._names = parameter_names(task.model, task.optimizer)
+        self._own = {one: self._names[one] for one in self._module.parameters()}
         self._holdings = Holdings(members, stages)
-        self._holdings.release()  # before there is a second copy of this stage's weights
+        self._release()  # before there is a second copy of this stage's weights
         self._flat = FlatParameters(self._module)
         self._sharded_buffers = (
             None
@@ -55,7 +75,7 @@ class Stage:
 
     def step(self, batch: Batch, parts: Sequence[Part]) -> Outcome:
         """Collective. One step on a batch, of which these are the micro-batches of this replica."""
-        self._holdings.release()
+        self._release()
         self._flat.attach(0)
         outcome = self.passes.run(batch, parts)
         self._flat.collect(0)
@@ -90,6 +110,38 @@ class Stage:
             squares[members.rank] += chunk_squares(block, slice(0, chunk_count(block))).sum()
         members.allgather(squares[members.rank : members.rank + 1].clone(), squares)
         return squares
+
+    def _release(self) -> None:
+        """Keep this stage's weights alone, and what the optimizer knows of them."""
+        self._holdings.release()
+        if len(self._own) < len(self._names):
+            mark_in_pieces(self._task.optimizer)
+            forget(self._task.optimizer, [one for one in self._names if one not in self._own])
+
+    def state(self) -> State:
+        """Collective. Copies of this stage's weights and buffers, and of its optimizer's state."""
+        if self._sharded_buffers is None:
+            average_buffers(self._groups.peers, self._module)
+        state = read_parameters(self._own)
+        mine = {id(buffer) for buffer in self._module.buffers()}
+        buffers = read_buffers(self._task.model).tensors
+        for name, buffer in self._task.model.named_buffers():
+            if id(buffer) in mine:
+                state.tensors[f"{BUFFERS}{name}"] = buffers[f"{BUFFERS}{name}"]
+        groups = read_groups(self._task.optimizer, self._names)
+        return state.add(add_entries(groups, self._task.optimizer, self._own))
+
+    def load(self, state: State) -> None:
+        """Take what this stage needs from a whole state; all of it, if all weights are here."""
+        task = self._task
+        write_parameters(self._names if self._holdings.complete else self._own, state)
+        write_buffers(task.model, state)
+        write_groups(task.optimizer, state)
+        write_entries(task.optimizer, self._own, state)
+
+    def close(self) -> None:
+        """Give the weights memory of their own again."""
+        self._flat.release()
 
     def collect(self) -> None:
         """Collective. Have the weights and buffers of all stages on every rank."""

@@ -72,12 +72,11 @@ class StagePasses:
         self._next = Next(comm, borders[self._stage]) if alive > 1 else None
         self._alive: dict[int, _Alive] = {}
         self._outcomes: list[Outcome] = []
-        self._steps = 0
         self.times = Times()
 
     def run(self, batch: Batch, parts: Sequence[Part]) -> Outcome:
         """Add to every `.grad` of the stage; the last stage has the outcome of its samples."""
-        self._batch_size = batch.size
+        self._batch_size, self._step = batch.size, batch.step
         self._parts = parts
         self._outcomes = []
         if self._sharded_buffers is not None:
@@ -91,7 +90,6 @@ class StagePasses:
                 else:
                     self._backward(operation.micro_batch)
         self.times.micro_batches += len(parts)
-        self._steps += 1
         return joined(self._outcomes)
 
     @contextmanager
@@ -143,9 +141,9 @@ class StagePasses:
         """Random numbers come from the shard; without shards each stage has its own for a part."""
         seed, border = self._task.seed, self._previous and self._previous.border
         if self._task.shards is None:
-            torch.default_generator.manual_seed(mix(seed, self._steps, part.index, self._stage))
+            torch.default_generator.manual_seed(mix(seed, self._step, part.index, self._stage))
         elif border is None or not border.random:
-            seed_part(seed, self._steps, part.index)
+            seed_part(seed, self._step, part.index)
 
     def _start(self, micro_batch: int) -> tuple[Any, Arrival | None]:
         """What the first layer is called with: samples, or what the stage before made of them."""

@@ -23,9 +23,15 @@ from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
 from phalanx.errors import UsageError
+from phalanx.state import State
 from phalanx.strategies.base import Outcome, Strategy, Task, TextTable, Worker
+from phalanx.strategies.building_blocks.in_pieces import guard
 from phalanx.strategies.building_blocks.replica_groups import arrange_replicas
-from phalanx.strategies.building_blocks.whole_model import broadcast_model
+from phalanx.strategies.building_blocks.whole_model import (
+    broadcast_model,
+    load_whole,
+    whole_state,
+)
 from phalanx.strategies.pipeline.cutting import Cutter
 from phalanx.strategies.pipeline.micro_batches import divide
 from phalanx.strategies.pipeline.stage import Stage
@@ -106,6 +112,7 @@ class PipelineWorker(Worker):
             module for layer in self._layers for module in layer.modules() if module not in known
         ]
         broadcast_model(comm, task.model)
+        self._guard = guard(task.optimizer)
         self._stage: Stage | None = None
 
     def step(self, batch: Batch) -> Outcome:
@@ -134,6 +141,22 @@ class PipelineWorker(Worker):
         """Every stage's weights and buffers go to all ranks, which keep them until they train."""
         if self._stage is not None:
             self._stage.collect()
+
+    def state(self) -> State:
+        """Of this rank's stage; before the first batch, nothing is cut yet."""
+        return whole_state(self._task) if self._stage is None else self._stage.state()
+
+    def load(self, state: State) -> None:
+        if self._stage is None:
+            load_whole(self._task, state)
+        else:
+            self._stage.load(state)
+
+    def close(self) -> None:
+        if self._stage is not None:
+            self._stage.close()
+        self._guard.remove()
+        self._groups.free()
 
     def report(self) -> Sequence[TextTable]:
         if self._stage is None:

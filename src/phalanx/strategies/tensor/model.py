@@ -8,6 +8,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from phalanx.comm.base import Communicator
+from phalanx.state import State
+from phalanx.state.model import BUFFERS, PARAMETERS, parameter_names
+from phalanx.state.optimizer import SCALARS, put_entry, read_groups
+from phalanx.state.parts import Part
 from phalanx.strategies.tensor.collectives import Exchanger
 from phalanx.strategies.tensor.layers import ByInput, ByOutput, DropoutOnSlice, Guarded, Link
 from phalanx.strategies.tensor.pieces import find_pieces
@@ -21,6 +25,7 @@ class SplitModel:
     def __init__(
         self, model: nn.Module, plan: Sequence[Split], *, comm: Communicator, optimizer: Optimizer
     ) -> None:
+        self._model = model
         self._modules = dict(model.named_modules())
         self._comm = comm
         self._optimizer = optimizer
@@ -36,11 +41,30 @@ class SplitModel:
             if split.how != "norm"  # which works on slices as it does on the whole
         ]
         self._forwards += self._guards(plan)
-        self._split_ids = {id(piece.tensor) for piece in self._pieces}
+        self._by_tensor = {id(piece.tensor): piece for piece in self._pieces}
 
     def is_split(self, parameter: nn.Parameter) -> bool:
         """Whether each rank has a piece of its own of this parameter."""
-        return id(parameter) in self._split_ids
+        return id(parameter) in self._by_tensor
+
+    def state(self) -> State:
+        """Copies of this rank's pieces, and of what its optimizer keeps about them."""
+        names = parameter_names(self._model, self._optimizer)
+        state = read_groups(self._optimizer, names)
+        for parameter, name in names.items():
+            state.tensors[f"{PARAMETERS}{name}"] = self._described(parameter, parameter)
+            for entry, value in self._optimizer.state.get(parameter, {}).items():
+                if isinstance(value, Tensor):
+                    is_piece = entry not in SCALARS
+                    value = self._described(parameter, value) if is_piece else value.clone()
+                put_entry(state, name, entry, value)
+        for name, buffer in self._model.named_buffers():
+            state.tensors[f"{BUFFERS}{name}"] = self._described(buffer, buffer)
+        return state
+
+    def _described(self, owner: Tensor, value: Tensor) -> Part:
+        piece = self._by_tensor.get(id(owner))
+        return value.detach().clone() if piece is None else piece.describe(value)
 
     def split(self) -> None:
         """Keep this rank's pieces alone; nothing to do if that is so already."""

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from phalanx.comm.base import Communicator
 from phalanx.exchange.flat import dense_strides
+from phalanx.state.parts import Part, along
 from phalanx.strategies.tensor.collectives import narrow
 from phalanx.strategies.tensor.plan import Split
 
@@ -55,6 +56,13 @@ class Piece:
         whole = torch.empty_strided(self._shape, self._strides, dtype=mine.dtype)
         whole.movedim(self._dim, 0).copy_(everyone)
         self._replace(whole)
+
+    def describe(self, value: Tensor) -> Part:
+        """A copy of this rank's piece, or of what an optimizer keeps about it, with where it lies
+        in the whole; what is whole already stays so."""
+        if value.shape == self._shape:
+            return value.detach().clone()
+        return along(value, self._dim, start=self._mine.start, shape=tuple(self._shape))
 
     def _part(self, whole: Tensor) -> Tensor:
         return narrow(whole, self._dim, self._mine).clone()

@@ -7,7 +7,8 @@ several replicas, each trains on its part of a batch, and ranks with the same pi
 gradients.
 
 The model is split during steps alone: `sync` makes it whole, with its own forward passes, and the
-next step splits it again. The optimizer's state stays in pieces.
+next step splits it again. The optimizer's state stays in pieces, of which `state` says what they
+are.
 """
 
 from collections.abc import Sequence
@@ -20,8 +21,10 @@ from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch, cut
 from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
+from phalanx.state import State
 from phalanx.strategies.base import Outcome, Strategy, Task, TextTable, Worker
 from phalanx.strategies.building_blocks.clipping import clip_factor
+from phalanx.strategies.building_blocks.in_pieces import guard, mark_in_pieces
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
 from phalanx.strategies.building_blocks.replica_groups import Groups, arrange_replicas
 from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
@@ -30,6 +33,7 @@ from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
     average_buffers,
     broadcast_model,
+    load_whole,
 )
 from phalanx.strategies.tensor.model import SplitModel
 from phalanx.strategies.tensor.plan import make_plan, plan_table
@@ -86,9 +90,12 @@ class TensorWorker(Worker):
             statistics=self._sharded_buffers,
         )
         self._split.join()  # the model is the user's until the first step
+        self._guard = guard(task.optimizer)
 
     def step(self, batch: Batch) -> Outcome:
         self._split.split()
+        if self._groups.members.size > 1:
+            mark_in_pieces(self._task.optimizer)
         outcome = self._gradients.compute(batch)
         self._split.check_links()
         marks = self._add_up()
@@ -137,6 +144,22 @@ class TensorWorker(Worker):
             average_buffers(self._groups.peers, self._task.model)
         with phase("gather"):
             self._split.join()
+
+    def state(self) -> State:
+        if self._sharded_buffers is None:
+            average_buffers(self._groups.peers, self._task.model)
+        return self._split.state()
+
+    def load(self, state: State) -> None:
+        """The model is whole until the next step, which cuts it and its optimizer's state."""
+        self._split.join()
+        load_whole(self._task, state)
+
+    def close(self) -> None:
+        self._split.join()
+        self._flat.release()
+        self._guard.remove()
+        self._groups.free()
 
     def plan(self) -> Sequence[TextTable]:
         """Collective. How each layer is split."""

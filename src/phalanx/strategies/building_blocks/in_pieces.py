@@ -1,0 +1,43 @@
+"""Users' optimizers whose state is in pieces at present: on several ranks, or cut to slices.
+
+Whoever reads such an optimizer would take it for a new one, or for a smaller one, without a word.
+"""
+
+import weakref
+
+from torch.optim import Optimizer
+from torch.utils.hooks import RemovableHandle
+
+from phalanx.errors import UsageError
+
+_IN_PIECES: "weakref.WeakSet[Optimizer]" = weakref.WeakSet()
+
+
+def mark_in_pieces(optimizer: Optimizer) -> None:
+    """This rank's part of the optimizer's state is not the whole."""
+    _IN_PIECES.add(optimizer)
+
+
+def mark_whole(optimizer: Optimizer) -> None:
+    """The optimizer's state is in one piece again."""
+    _IN_PIECES.discard(optimizer)
+
+
+def is_in_pieces(optimizer: Optimizer) -> bool:
+    """Whether the optimizer's state is in pieces."""
+    return optimizer in _IN_PIECES
+
+
+def check_whole(optimizer: Optimizer) -> None:
+    """Refuse an optimizer whose state another training keeps in pieces."""
+    if optimizer in _IN_PIECES:
+        raise UsageError(
+            "this optimizer's state is in pieces on all ranks: have each of them call "
+            "gather_optimizer_state() of the Trainer that it is used by, before it is closed; or "
+            "make a new optimizer, and a Trainer that loads the state() of the other one"
+        )
+
+
+def guard(optimizer: Optimizer) -> RemovableHandle:
+    """Have `state_dict()` refuse while the state is in pieces, until the handle is removed."""
+    return optimizer.register_state_dict_pre_hook(check_whole)
