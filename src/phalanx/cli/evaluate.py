@@ -26,10 +26,10 @@ def evaluate(settings: Settings, run: Path | None, output: Path | None) -> None:
     from phalanx.runs.record import read_record
     from phalanx.train import evaluation as inference
     from phalanx.train.confusion import confusion_table
-    from phalanx.train.session import Session
+    from phalanx.train.session import open_session
 
     load = None if run is None else partial(load_like_training, settings, read_record(run))
-    session = Session(settings, threads=settings.threads, load=load)
+    session = open_session(settings, threads=settings.threads, load=load)
     metrics = inference.evaluate(
         session.comm,
         session.model,

@@ -56,7 +56,7 @@ def predict(
     from phalanx.runs.record import read_record
     from phalanx.runs.weights import load_weights
     from phalanx.train import evaluation as inference
-    from phalanx.train.session import Session
+    from phalanx.train.session import open_session
 
     recorded = read_record(run)
     own: UserSamples | None = None
@@ -65,7 +65,7 @@ def predict(
         like, form = pattern(recorded), recorded.table
         own = read_samples(data, like=like, settings=settings, form=form)
         load = partial(screened, own.split, recorded)
-    session = Session(settings, threads=threads, load=load)
+    session = open_session(settings, threads=threads, load=load)
     load_weights(session.model, run / "model.safetensors")
     test = session.dataset.test
     outputs = inference.predict(session.comm, session.model, test, dtype=session.dtype)

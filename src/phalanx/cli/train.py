@@ -37,14 +37,15 @@ def _train_here(settings: Settings) -> None:
     from phalanx.cli.output.console import make_console
     from phalanx.cli.output.progress import make_progress
     from phalanx.train.progress import Silent
-    from phalanx.train.session import Session
+    from phalanx.train.session import open_session
+    from phalanx.train.training import train as train_session
 
     console = make_console()
     if is_first_rank():
         _show_log(console)
-    session = Session(settings, threads=settings.threads)
+    session = open_session(settings, threads=settings.threads)
     if not session.is_first:
-        session.train(None, Silent())
+        train_session(session, None, progress=Silent())
         return
     import torch
 
@@ -59,7 +60,9 @@ def _train_here(settings: Settings) -> None:
     )
     with phase("prepare"):
         _introduce(console, session)
-    result = session.train(run, make_progress(console), show=lambda one: show(console, one))
+    result = train_session(
+        session, run, progress=make_progress(console), show=lambda one: show(console, one)
+    )
     _conclude(console, result, run)
 
 
