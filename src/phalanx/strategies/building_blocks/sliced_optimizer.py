@@ -23,7 +23,8 @@ from torch.optim import (
 
 from phalanx.comm.base import Communicator
 from phalanx.errors import UsageError
-from phalanx.exchange.flat import FlatBlock, dense_strides
+from phalanx.exchange.flat import FlatBlock
+from phalanx.exchange.views import dense_strides
 
 #: Optimizers that treat each element by itself, so that a slice can be stepped without the rest.
 ELEMENTWISE: tuple[type[Optimizer], ...] = (
