@@ -5,6 +5,8 @@ different orders: the first rank's is that of the channel. A rank that has joine
 opening what these sums are, and stands in with zeros.
 """
 
+import weakref
+from collections.abc import Callable
 from typing import final
 
 import torch
@@ -53,6 +55,7 @@ class Channel:
         self.sums = Sums(sums)
         #: The step up to which this rank stands in.
         self._until = 0
+        self._listener: weakref.WeakMethod[Callable[[], None]] | None = None
 
     def _plan(self, match: Match) -> list[Bucket]:
         first = match.any
@@ -63,6 +66,10 @@ class Channel:
             groups=first.details.groups,
             separate=self.separate,
         )
+
+    def when_freed(self, listener: Callable[[], None]) -> None:
+        """Have a method called when the channel is freed, unless its object is gone by then."""
+        self._listener = weakref.WeakMethod(listener)
 
     def stand_in(self, *, until: int) -> None:
         """Take part in the steps up to this one with zeros, as far as `move_on` is called."""
@@ -85,3 +92,6 @@ class Channel:
             self.sums.start_next_with_zeros()
         self.settle()
         self._comm.free()
+        listener = self._listener and self._listener()
+        if listener is not None:
+            listener()

@@ -14,8 +14,9 @@ parameters in another order, and optimizers that others have not.
 
 import threading
 import time
+import weakref
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import nn
@@ -53,6 +54,8 @@ class GradientExchange:
         self._generation = 0
         self._agreed_by: Engine | None = None
         self._lock = threading.Lock()
+        #: Tells the engine that nobody needs the channel any more.
+        self._discard: weakref.finalize[..., Any] | None = None
         self.passes = 1
         self.take(named)
 
@@ -179,6 +182,15 @@ class GradientExchange:
         self._looks = self._look()
         self._engine, self._channel = engine, channel
         self._storage = Storage(channel, self.parameters)
+        channel.when_freed(self._let_go)
+        if self._discard is not None:
+            self._discard.detach()
+        self._discard = weakref.finalize(self, engine.discard, channel.name)
+        self._discard.atexit = False
+
+    def _let_go(self) -> None:
+        """The channel is gone, and so is its memory but for gradients that are still in use."""
+        self._channel = self._storage = None
 
     def _agree(self, engine: Engine, name: str) -> Channel:
         options = self._options
@@ -186,6 +198,7 @@ class GradientExchange:
         sparse = [i for i in everything if self._is_sparse(i)]
         separate = sparse if not options.sparse_as_dense else []
         before = f"{self._name}.{self._generation}"
+        replaced = engine.channels.get(before)
         numbers = {name: number for number, name in enumerate(self._names)}
         groups = [[numbers[one] for one in group if one in numbers] for group in options.groups]
         details = Details(
@@ -198,7 +211,7 @@ class GradientExchange:
             halved=options.compression is Compression.fp16,
             divisor=options.divisor,
             before=before,
-            steps=engine.channels[before].sums.steps if before in engine.channels else 0,
+            steps=replaced.sums.steps if replaced is not None else 0,
         )
         description = Description(
             f"open.{name}",
