@@ -128,3 +128,35 @@ def test_rows_are_added_to_the_first_with_their_marks() -> None:
         assert block.marks()[0].tolist() == [1, 1, 1, 1]
         starts = block.layout.starts
         assert [block.gradients[start].item() for start in starts] == [1.0, 1.0, 1.0, 1.0]
+
+
+def test_released_parameters_have_memory_of_their_own() -> None:
+    model = nn.Sequential(nn.Conv2d(2, 3, 3), nn.Flatten(), nn.Linear(3, 2))
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    strides = [parameter.stride() for parameter in model.parameters()]
+    flat = FlatParameters(model)
+    (block,) = flat.blocks
+    model(torch.ones(1, 2, 3, 3)).sum().backward()
+    values = [parameter.detach().clone() for parameter in model.parameters()]
+    flat.release()
+    block.values.fill_(float("nan"))
+    block.rows.fill_(float("nan"))
+    for parameter, value, stride in zip(model.parameters(), values, strides, strict=True):
+        assert torch.equal(parameter, value)
+        assert parameter.stride() == stride
+        assert parameter.grad is None
+        assert parameter.untyped_storage().nbytes() == 4 * parameter.numel()
+    model(torch.ones(1, 2, 3, 3)).sum().backward()
+    assert all(parameter.grad is not None for parameter in model.parameters())
+    flat.release()  # once more does no harm
+    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), values, strict=True))
+    FlatParameters(model)  # another one may take them
+
+
+def test_a_parameter_that_was_replaced_is_released_as_it_is() -> None:
+    model = make_model()
+    flat = FlatParameters(model)
+    other = torch.ones(5, 3)
+    model[0].weight.data = other
+    flat.release()
+    assert model[0].weight.data_ptr() == other.data_ptr()  # type: ignore[operator]

@@ -11,10 +11,10 @@ from phalanx import models
 from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
 from phalanx.exchange.overlap import Overlap, cut_in_buckets
-from phalanx.exchange.sums import Exchange, Exchanges
+from phalanx.exchange.sums import Sum, Sums
 
 
-class Recorded(Exchange):
+class Recorded(Sum):
     """Writes down when it starts, and which gradients are there by then."""
 
     def __init__(self, number: int, flat: FlatParameters, log: list[tuple[int, list[int]]]) -> None:
@@ -26,6 +26,9 @@ class Recorded(Exchange):
         views = self._flat.blocks[0].row_views[0]
         there = [index for index, view in enumerate(views) if view.abs().sum() > 0]
         self._log.append((self._number, there))
+
+    def test(self) -> bool:
+        return True
 
     def turn(self) -> None:
         pass
@@ -39,8 +42,8 @@ def make_overlap(model: nn.Module) -> tuple[Overlap, list[tuple[int, list[int]]]
     flat = FlatParameters(model)
     buckets = list(cut_in_buckets(flat.blocks[0], 1))
     log: list[tuple[int, list[int]]] = []
-    exchanges = Exchanges([Recorded(number, flat, log) for number in range(len(buckets))])
-    return Overlap(exchanges, buckets), log
+    sums = Sums([Recorded(number, flat, log) for number in range(len(buckets))])
+    return Overlap(sums, buckets), log
 
 
 def test_buckets_start_in_order_as_gradients_come() -> None:
@@ -70,6 +73,15 @@ def test_a_bucket_without_gradient_holds_up_those_behind_it() -> None:
     assert [number for number, _ in log] == [0, 1, 2, 3]
 
 
+def test_after_close_nothing_starts() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    overlap, log = make_overlap(model)
+    overlap.watch()
+    overlap.close()
+    model(torch.ones(2, 3)).sum().backward()
+    assert log == []
+
+
 def test_a_gradient_that_comes_twice_is_refused() -> None:
     class Twice(nn.Module):
         def __init__(self) -> None:
@@ -95,8 +107,8 @@ def test_buckets_cover_the_gradient_from_its_end() -> None:
         rejoined = torch.cat([bucket.gradients for bucket in reversed(buckets)])
         assert len(rejoined) == block.layout.length
         assert buckets[-1].gradients.data_ptr() == block.gradients.data_ptr()
-        names = [one for bucket in reversed(buckets) for one in bucket.parameters]
-        assert all(a is b for a, b in zip(names, block.layout.parameters, strict=True))
+        indices = [index for bucket in reversed(buckets) for index in bucket.indices]
+        assert indices == list(range(len(block.layout.parameters)))
         for bucket in buckets:
             size = bucket.gradients.numel() * 4
-            assert size <= most_bytes or len(bucket.parameters) == 1
+            assert size <= most_bytes or len(bucket.indices) == 1

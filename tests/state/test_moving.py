@@ -171,9 +171,18 @@ def test_with_shards_to_the_last_bit(
 
 
 @pytest.mark.ranks(2, 3)
-@pytest.mark.parametrize("strategy", [Local(every=3), Local(every=3, outer_momentum=0.5)], ids=str)
-def test_ranks_of_their_own_go_on_as_they_were(comm: Communicator, strategy: Local) -> None:
-    """Between two averages every rank has weights and moments of its own, which a state keeps."""
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        Local(every=3),
+        Local(every=3, outer_momentum=0.5),
+        Allreduce(compress="bf16"),
+        Allreduce(compress="fp16", overlap=True, bucket_bytes=512),
+    ],
+    ids=str,
+)
+def test_ranks_of_their_own_go_on_as_they_were(comm: Communicator, strategy: Strategy) -> None:
+    """What a rank has of its own a state keeps: weights between two averages, lost roundings."""
     whole = fit(make_trainer(comm, strategy, optimizer="adam"), STEPS)
     trainer = make_trainer(comm, strategy, optimizer="adam")
     trainer.fit(make_split(41), epochs=9, batch_size=16, steps=INTERRUPTED)
@@ -183,6 +192,30 @@ def test_ranks_of_their_own_go_on_as_they_were(comm: Communicator, strategy: Loc
     again.load(state)
     for name, value in fit(again, STEPS - INTERRUPTED).items():
         torch.testing.assert_close(value, whole[name], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.ranks(4)
+def test_lost_roundings_move_to_other_ranks(comm: Communicator) -> None:
+    """Exactly as much is still to be added, whoever adds it."""
+    some = first_ranks(comm, 3)
+    state: State | None = None
+    if some is not None:
+        trainer = make_trainer(some, Allreduce(compress="bf16"), optimizer="sgd")
+        trainer.fit(make_split(41), epochs=9, batch_size=16, steps=INTERRUPTED)
+        state = trainer.state()
+        trainer.close()
+        some.free()
+    state = comm.broadcast_object(state)
+    assert state is not None
+    trainer = make_trainer(comm, Allreduce(compress="bf16"), optimizer="sgd")
+    trainer.load(state)
+    again = trainer.state()
+    trainer.close()
+    kinds = [f"strategy/error feedback/{kind}/1.weight" for kind in ("sent", "summed")]
+    before, after = (sum(one.tensor(kind) for kind in kinds) for one in (state, again))
+    assert isinstance(before, Tensor)
+    assert before.abs().max() > 0
+    torch.testing.assert_close(after, before, rtol=0, atol=1e-9)
 
 
 @pytest.mark.ranks(3)

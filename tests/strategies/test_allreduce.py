@@ -15,7 +15,7 @@ from phalanx.comm.single import SingleCommunicator
 from phalanx.data.split import Split
 from phalanx.errors import UsageError
 from phalanx.exchange.compression import CompressedSum, Compression
-from phalanx.exchange.sums import Exchanges
+from phalanx.exchange.sums import Sums
 from phalanx.settings.rules import check_settings
 from phalanx.settings.table import Settings
 from phalanx.strategies.allreduce import Allreduce
@@ -127,7 +127,7 @@ def test_error_feedback_loses_nothing(
     """What was exchanged over many steps stays within one rounding of the exact sum."""
     generator = torch.Generator().manual_seed(3)
     buffer = torch.empty(1001)
-    exchanges = Exchanges([CompressedSum(comm, buffer, compression)])
+    sums = Sums([CompressedSum(comm, buffer, compression)])
     exact = torch.zeros(1001, dtype=torch.float64)
     exchanged = torch.zeros_like(exact)
     # Mostly the same gradient: without feedback the error of each step would add up.
@@ -135,7 +135,7 @@ def test_error_feedback_loses_nothing(
     for _ in range(100):
         gradients = steady + 0.01 * scale * torch.randn(comm.size, 1001, generator=generator)
         buffer.copy_(gradients[comm.rank])
-        exchanges.finish()
+        sums.finish()
         exact += gradients.double().sum(0)
         exchanged += buffer.double()
         largest = gradients.abs().amax(1).sum() + gradients.sum(0).abs().amax()
@@ -152,16 +152,16 @@ def test_what_is_not_finite_arrives_and_is_forgotten(
     comm: Communicator, compression: Compression
 ) -> None:
     buffer = torch.zeros(8)
-    exchanges = Exchanges([CompressedSum(comm, buffer, compression)])
+    sums = Sums([CompressedSum(comm, buffer, compression)])
     for spoilt in (float("inf"), float("nan")):
         buffer.fill_(1.0)
         if comm.rank == 1:
             buffer[0] = spoilt
-        exchanges.finish()
+        sums.finish()
         assert not buffer[0].isfinite()
         assert buffer[4:].tolist() == [2.0] * 4  # another rank's part
         buffer.fill_(3.0)
-        exchanges.finish()
+        sums.finish()
         assert buffer.tolist() == [6.0] * 8
 
 

@@ -18,8 +18,8 @@ from typing import Literal, final, get_args
 import torch
 from torch import Tensor
 
-from phalanx.comm.base import Communicator, Request
-from phalanx.exchange.sums import Exchange
+from phalanx.comm.base import Call, Communicator, Request
+from phalanx.exchange.sums import Sum
 
 Compression = Literal["fp16", "bf16"]
 COMPRESSIONS: tuple[Compression, ...] = get_args(Compression)
@@ -77,12 +77,13 @@ def _powers(exponents: list[int], dtype: torch.dtype) -> Tensor:
 
 
 @final
-class CompressedSum(Exchange):
+class CompressedSum(Sum):
     """A sum in 16 bits: MPI_Ialltoall, an addition, MPI_Iallgather."""
 
+    needs_progress = True
+
     def __init__(self, comm: Communicator, tensor: Tensor, compression: Compression) -> None:
-        self._comm = comm
-        self._tensor = tensor
+        self.tensor = tensor
         dtype = _DTYPES[compression]
         part = -(-tensor.numel() // comm.size)
         #: What this rank has to send: the gradient, and what earlier roundings lost.
@@ -93,21 +94,45 @@ class CompressedSum(Exchange):
         self._outgoing = Halves(comm.size, part, dtype)
         self._incoming = Halves(comm.size, part, dtype)
         self._owned = Halves(1, part, dtype)
+        self._scatter = comm.prepare_start(
+            Call("all_to_all", self._outgoing.packed, self._incoming.packed)
+        )
+        self._gather = comm.prepare_start(
+            Call("allgather", self._owned.packed, self._outgoing.packed)
+        )
         self._request: Request
 
+    def residuals_in_place(self, rank: int) -> tuple[Tensor, Tensor]:
+        """What roundings have lost so far, where it belongs in the tensor: of what this rank sent,
+        and of the sum of the part that it owns."""
+        sent = self._mine.view(-1)[: self.tensor.numel()]
+        summed = torch.zeros_like(self._mine)
+        summed[rank] = self._sum[0]
+        return sent, summed.view(-1)[: self.tensor.numel()]
+
+    def take_residuals(self, sent: Tensor, summed: Tensor, *, rank: int) -> None:
+        """Go on as if these had been lost."""
+        self._mine.zero_().view(-1)[: self.tensor.numel()].copy_(sent)
+        placed = torch.zeros_like(self._mine)
+        placed.view(-1)[: self.tensor.numel()].copy_(summed)
+        self._sum.copy_(placed[rank])
+
     def start(self) -> None:
-        self._mine.view(-1)[: self._tensor.numel()].add_(self._tensor)
+        self._mine.view(-1)[: self.tensor.numel()].add_(self.tensor)
         self._outgoing.encode(self._mine, self._scratch)
-        self._request = self._comm.iall_to_all(self._outgoing.packed, self._incoming.packed)
+        self._request = self._scatter()
+
+    def test(self) -> bool:
+        return self._request.test()
 
     def turn(self) -> None:
         self._request.wait()
         self._incoming.decode(self._scratch)
         self._sum.add_(self._scratch.sum(0, keepdim=True))
         self._owned.encode(self._sum, self._scratch[:1])
-        self._request = self._comm.iallgather(self._owned.packed, self._outgoing.packed)
+        self._request = self._gather()
 
     def finish(self) -> None:
         self._request.wait()
         self._outgoing.decode(self._scratch)
-        self._tensor.copy_(self._scratch.view(-1)[: self._tensor.numel()])
+        self.tensor.copy_(self._scratch.view(-1)[: self.tensor.numel()])

@@ -3,8 +3,7 @@
 A strategy then moves one buffer a dtype, never a list of tensors. Gradients may have several
 *rows*, one for each part of a batch that is summed apart. Several of torch's calls replace a view
 by a tensor of its own without a word: `zero_grad()`, `model.to()`, `load_state_dict(assign=True)`.
-`attach` and `collect` notice, and put the views back. Some even move the very tensors that views
-are: that shows in their addresses.
+`attach` and `collect` notice, and put the views back.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from phalanx.errors import UsageError
+from phalanx.exchange.views import Views
 
 #: Each parameter starts at a multiple of so many elements. Kernels pick their path, and with it the
 #: last bits of a result, by alignment; and a slice that ends on such a border leaves a vectorised
@@ -88,10 +88,8 @@ class FlatBlock:
         self.layout = layout
         self.values = allocate((layout.length,), layout.dtype)
         self.rows = allocate_rows((rows, layout.row_length), layout.dtype)
-        self.value_views = _views(self.values, layout)
-        self.row_views = [_views(row, layout) for row in self.rows]
-        self._addresses = [view.data_ptr() for view in self.value_views]
-        self._row_addresses = [[view.data_ptr() for view in views] for views in self.row_views]
+        self.value_views = Views(self.values, layout.parameters, starts=layout.starts)
+        self.row_views = [Views(row, layout.parameters, starts=layout.starts) for row in self.rows]
         self._gradient_rows: list[Tensor] = [row[: layout.length] for row in self.rows]
 
     @property
@@ -101,11 +99,11 @@ class FlatBlock:
 
     def attach_values(self) -> None:
         """Put back every parameter that has been replaced, keeping what the replacement holds."""
-        for index, parameter in enumerate(self.layout.parameters):
-            if parameter.data_ptr() != self._addresses[index]:
-                self._check_kind(parameter)
-                self.value_views[index].copy_(parameter.detach())
-                parameter.data = self.value_views[index]
+        for index in self.value_views.replaced():
+            parameter, view = self.layout.parameters[index], self.value_views.tensors[index]
+            self._check_kind(parameter)
+            view.copy_(parameter.detach())
+            parameter.data = view
 
     def clear(self, row: int) -> None:
         """Set the gradients of a row to zero."""
@@ -113,26 +111,21 @@ class FlatBlock:
 
     def attach_gradients(self, row: int) -> None:
         """Have the next backward pass add to this row."""
-        views = self.row_views[row]
-        if [view.data_ptr() for view in views] != self._row_addresses[row]:
-            # `model.to()` gives gradients other memory in place, and these views are gradients.
-            for view, fresh in zip(views, _views(self.rows[row], self.layout), strict=True):
-                view.data = fresh
-        for parameter, view in zip(self.layout.parameters, views, strict=True):
-            if parameter.grad is not view:
-                parameter.grad = view
+        self.row_views[row].attach()
 
     def collect(self, row: int) -> None:
         """After a backward pass: see that all gradients are in the row."""
-        views = self.row_views[row]
-        for parameter, view in zip(self.layout.parameters, views, strict=True):
-            if parameter.grad is not view and parameter.grad is not None:
-                view.copy_(parameter.grad)
-                parameter.grad = view
+        self.row_views[row].collect()
+
+    def release(self) -> None:
+        """Give every parameter memory of its own, and take its gradient away."""
+        self.value_views.release_values()
+        for parameter in self.layout.parameters:
+            parameter.grad = None
 
     def shaped(self, flat: Tensor) -> tuple[Tensor, ...]:
         """Another flat tensor of this layout, as tensors that look like the parameters."""
-        return _views(flat, self.layout)
+        return Views(flat, self.layout.parameters, starts=self.layout.starts).tensors
 
     def _check_kind(self, parameter: nn.Parameter) -> None:
         if parameter.dtype != self.layout.dtype or parameter.device != self.values.device:
@@ -176,9 +169,7 @@ class FlatParameters:
 
     def attach(self, row: int) -> None:
         """Set a row to zero and have the next backward passes add to it."""
-        for place, name, parameter in self._slots:
-            if place[name] is not parameter:
-                _put_back(place, name, parameter)
+        self._put_back_slots()
         for block in self.blocks:
             block.attach_values()
             block.clear(row)
@@ -208,18 +199,22 @@ class FlatParameters:
         self._marked.pop(0, None)  # they are no longer what that row itself had
 
     def release(self) -> None:
-        """Give every parameter memory of its own again, so that this one can be freed."""
+        """Give every parameter memory of its own again, and take its gradient away.
+
+        The model stays as it is, and the flat memory goes with the last reference to this storage.
+        """
+        self._put_back_slots()
+        for block in self.blocks:
+            block.release()
+
+    def _put_back_slots(self) -> None:
         for place, name, parameter in self._slots:
             if place[name] is not parameter:
                 _put_back(place, name, parameter)
-        for block in self.blocks:
-            for parameter in block.layout.parameters:
-                parameter.grad = None
-                parameter.data = parameter.detach().clone()
 
     def _gradient_versions(self, row: int) -> list[int]:
         # Adding to a tensor in place counts up its version, which the views of a row do not share.
-        return [view._version for block in self.blocks for view in block.row_views[row]]
+        return [view._version for block in self.blocks for view in block.row_views[row].tensors]
 
 
 def pieces_in(block: FlatBlock, slice_: slice) -> Iterator[tuple[nn.Parameter, slice, Tensor]]:
@@ -229,23 +224,6 @@ def pieces_in(block: FlatBlock, slice_: slice) -> Iterator[tuple[nn.Parameter, s
         high = min(start + parameter.numel(), slice_.stop)
         if low < high:
             yield parameter, slice(low - start, high - start), block.values[low:high]
-
-
-@torch.no_grad()
-def _views(flat: Tensor, layout: Layout) -> tuple[Tensor, ...]:
-    """Tensors of the parameters' shapes and strides over a flat one, each with its own version."""
-    views = []
-    for start, parameter in zip(layout.starts, layout.parameters, strict=True):
-        view = torch.empty(0, dtype=layout.dtype, device=flat.device)
-        offset = flat.storage_offset() + start
-        view.set_(flat.untyped_storage(), offset, parameter.shape, dense_strides(parameter))
-        views.append(view)
-    return tuple(views)
-
-
-def dense_strides(parameter: Tensor) -> tuple[int, ...]:
-    """The parameter's own strides, channels-last for one, if they leave no gaps."""
-    return torch.empty_like(parameter, memory_format=torch.preserve_format).stride()
 
 
 def _put_back(place: dict[str, nn.Parameter | None], name: str, parameter: nn.Parameter) -> None:

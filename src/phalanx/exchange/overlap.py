@@ -8,90 +8,86 @@ but in the order of the buckets, which is the same on all ranks whatever their s
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import final
+from itertools import pairwise
+from typing import Any, final
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from phalanx.comm.progress import progress
 from phalanx.errors import UsageError
+from phalanx.exchange.buckets import plan_buckets
 from phalanx.exchange.flat import FlatBlock
-from phalanx.exchange.sums import Exchanges
+from phalanx.exchange.sums import Sums
 
 
 @dataclass(frozen=True, eq=False)
-class Bucket:
-    """Parameters that follow each other, and the piece of the flat gradient that is theirs."""
+class BlockBucket:
+    """A bucket of parameters that follow each other in flat storage."""
 
-    parameters: tuple[nn.Parameter, ...]
-    #: Where each parameter's gradient should be.
-    views: tuple[Tensor, ...]
+    block: FlatBlock
+    indices: tuple[int, ...]
+    #: The piece of the flat gradient that is theirs.
     gradients: Tensor
 
 
-def cut_in_buckets(block: FlatBlock, most_bytes: int) -> Iterator[Bucket]:
+def cut_in_buckets(block: FlatBlock, most_bytes: int) -> Iterator[BlockBucket]:
     """A block's buckets, from its end: of about so many bytes, or of one larger parameter."""
-    layout = block.layout
-    most = most_bytes // block.rows.element_size()
-    stop, last = layout.length, len(layout.parameters)
-    for index in reversed(range(last)):
-        start = layout.starts[index]
-        if index == 0 or stop - layout.starts[index - 1] > most:
-            yield Bucket(
-                parameters=layout.parameters[index:last],
-                views=block.row_views[0][index:last],
-                gradients=block.rows[0, start:stop],
-            )
-            stop, last = start, index
+    starts = [*block.layout.starts, block.layout.length]
+    sizes = [stop - start for start, stop in pairwise(starts)]
+    for bucket in plan_buckets(sizes, [block.layout.dtype] * len(sizes), most_bytes=most_bytes):
+        first, last = bucket.indices[0], bucket.indices[-1]
+        yield BlockBucket(block, bucket.indices, block.rows[0, starts[first] : starts[last + 1]])
 
 
 @final
 class Overlap:
-    """Starts the exchange of each bucket out of the backward pass that completes it.
+    """Starts the sum of each bucket out of the backward pass that completes it.
 
-    The first exchanges must be those of the buckets, in the same order.
+    The first sums must be those of the buckets, in the same order.
     """
 
-    def __init__(self, exchanges: Exchanges, buckets: list[Bucket]) -> None:
-        self._exchanges = exchanges
+    def __init__(self, sums: Sums, buckets: list[BlockBucket]) -> None:
+        self._sums = sums
         self._buckets = buckets
         self._missing: list[set[int]] = []
-        self._hooks = []
+        self._hooks: list[Any] = []
         for number, bucket in enumerate(buckets):
-            for place, parameter in enumerate(bucket.parameters):
-                arrived = partial(self._arrived, number, place)
+            for index in bucket.indices:
+                arrived = partial(self._arrived, number, index)
+                parameter = bucket.block.layout.parameters[index]
                 hook = parameter.register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
                 self._hooks.append(hook)
 
-    def close(self) -> None:
-        """Take no notice of gradients any more."""
-        for hook in self._hooks:
-            hook.remove()
-
     def watch(self) -> None:
         """The next backward pass is the last one before `finish`: what it completes may go."""
-        self._missing = [set(range(len(bucket.parameters))) for bucket in self._buckets]
+        self._missing = [set(bucket.indices) for bucket in self._buckets]
 
     def finish(self) -> None:
         """Collective. Exchange what has not been; afterwards all sums are there."""
         if self._buckets:
             self._missing = []
             progress().end()
-        self._exchanges.finish()
+        self._sums.finish()
 
-    def _arrived(self, number: int, place: int, parameter: Tensor) -> None:
+    def close(self) -> None:
+        """Have backward passes leave this alone from now on."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def _arrived(self, number: int, index: int, parameter: Tensor) -> None:
         if not self._missing:
             return
-        if number < self._exchanges.started:
+        if number < self._sums.started:
             raise UsageError(
                 f"overlap: a parameter of shape {list(parameter.shape)} got a gradient twice in "
                 "one backward pass (through reentrant checkpointing?), the second time after its "
                 "exchange had begun; train this model without overlap"
             )
-        if parameter.grad is self._buckets[number].views[place]:
-            self._missing[number].discard(place)
+        if parameter.grad is self._buckets[number].block.row_views[0].tensors[index]:
+            self._missing[number].discard(index)
         # else something has replaced the view: the gradient is put in its place after the pass
-        while self._exchanges.started < len(self._buckets):
-            if self._missing[self._exchanges.started]:
+        while self._sums.started < len(self._buckets):
+            if self._missing[self._sums.started]:
                 break
-            self._exchanges.start_next()
-            progress().begin()
+            if self._sums.start_next():
+                progress().begin()

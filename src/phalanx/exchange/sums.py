@@ -2,23 +2,32 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import final
+from typing import ClassVar, final
 
+import torch
 from torch import Tensor
 
-from phalanx.comm.base import Communicator, Request
+from phalanx.comm.base import Call, Communicator, Request
 
 
-class Exchange(ABC):
+class Sum(ABC):
     """A tensor that is summed over all ranks, in place, once a step.
 
     Between `start` and the end of `finish` nobody else may touch it. MPI wants all ranks to begin
-    their collective operations in the same order, and every method may begin one.
+    their collective operations in the same order, and every method but `test` may begin one.
     """
+
+    tensor: Tensor
+    #: Whether MPI must be called now and then to get on between `start` and `finish`.
+    needs_progress: ClassVar[bool] = False
 
     @abstractmethod
     def start(self) -> None:
         """Collective. Begin, without waiting for anybody."""
+
+    @abstractmethod
+    def test(self) -> bool:
+        """Whether what was begun last is done here. Also lets it make progress."""
 
     @abstractmethod
     def turn(self) -> None:
@@ -30,61 +39,139 @@ class Exchange(ABC):
 
 
 @final
-class BlockingSum(Exchange):
+class BlockingSum(Sum):
     """One MPI_Allreduce, at the end."""
 
     def __init__(self, comm: Communicator, tensor: Tensor) -> None:
-        self._comm = comm
-        self._tensor = tensor
+        self.tensor = tensor
+        self._sum = comm.prepare(Call("allreduce", receive=tensor, op="sum"))
 
     def start(self) -> None:
         pass
+
+    def test(self) -> bool:
+        return True
 
     def turn(self) -> None:
         pass
 
     def finish(self) -> None:
-        self._comm.allreduce(self._tensor)
+        self._sum()
 
 
 @final
-class StartedSum(Exchange):
-    """One MPI_Iallreduce."""
+class StartedSum(Sum):
+    """One MPI_Iallreduce, in the tensor's dtype or in another one."""
 
-    def __init__(self, comm: Communicator, tensor: Tensor) -> None:
-        self._comm = comm
-        self._tensor = tensor
+    needs_progress = True
+
+    def __init__(
+        self,
+        comm: Communicator,
+        tensor: Tensor,
+        *,
+        wire: torch.dtype | None = None,
+        divisor: float = 1.0,
+    ) -> None:
+        """`wire`: the dtype that travels, if not the tensor's; sums are divided by `divisor`."""
+        self.tensor = tensor
+        self._divisor = divisor
+        as_it_is = wire is None or wire is tensor.dtype
+        self._wire = tensor if as_it_is else torch.zeros_like(tensor, dtype=wire)
+        self._begin = comm.prepare_start(Call("allreduce", receive=self._wire, op="sum"))
         self._request: Request
 
     def start(self) -> None:
-        self._request = self._comm.iallreduce(self._tensor)
+        if self._wire is not self.tensor:
+            self._wire.copy_(self.tensor)
+        self._request = self._begin()
+
+    def test(self) -> bool:
+        return self._request.test()
 
     def turn(self) -> None:
         pass
 
     def finish(self) -> None:
         self._request.wait()
+        if self._wire is not self.tensor:
+            self.tensor.copy_(self._wire)
+        if self._divisor != 1.0:
+            self.tensor.div_(self._divisor)
 
 
 @final
-class Exchanges:
-    """Several exchanges that every rank starts one after the other, in their order."""
+class Sums:
+    """Several sums that every rank starts one after the other, in their order, step after step.
 
-    def __init__(self, exchanges: Sequence[Exchange]) -> None:
-        self._exchanges = exchanges
+    First halves all start before any second half does: when a rank finds that a first one is done
+    is a matter of luck, and the order must not be.
+    """
+
+    def __init__(self, sums: Sequence[Sum]) -> None:
+        self._sums = sums
+        #: How many this rank has started in the step that is not over.
         self.started = 0
+        self._turned = 0
+        self._finished = 0
+        self._steps_over = 0
 
-    def start_next(self) -> None:
-        """Collective. Start the first one that has not been."""
-        self._exchanges[self.started].start()
+    @property
+    def tensors(self) -> list[Tensor]:
+        """What is summed."""
+        return [one.tensor for one in self._sums]
+
+    @property
+    def steps(self) -> int:
+        """The steps that this rank has begun so far."""
+        return self._steps_over + (self.started > 0)
+
+    @property
+    def started_ever(self) -> int:
+        """How many this rank has started in all steps so far."""
+        return self._steps_over * len(self._sums) + self.started
+
+    def start_next(self) -> bool:
+        """Collective. Start the first that has not been; whether MPI has work from now on."""
+        one = self._sums[self.started]
+        one.start()
         self.started += 1
+        # Behind the last one comes no computation, but somebody who waits, and calls MPI for it.
+        return one.needs_progress and self.started < len(self._sums)
+
+    def start_next_with_zeros(self) -> None:
+        """Collective. The same for a rank that has nothing to bring."""
+        self._sums[self.started].tensor.zero_()
+        self.start_next()
+
+    def test(self) -> bool:
+        """Whether all that were started are done. Also lets them make progress; never waits."""
+        if self.started < len(self._sums):
+            return all(one.test() for one in self._sums[: self.started])
+        while self._turned < self.started:
+            if not self._sums[self._turned].test():
+                return False
+            self._sums[self._turned].turn()
+            self._turned += 1
+        while self._finished < self.started:
+            if not self._sums[self._finished].test():
+                return False
+            self._sums[self._finished].finish()
+            self._finished += 1
+        self._end_step()
+        return True
 
     def finish(self) -> None:
         """Collective. Start those that have not been, and wait for all."""
-        while self.started < len(self._exchanges):
+        while self.started < len(self._sums):
             self.start_next()
-        for exchange in self._exchanges:
-            exchange.turn()
-        for exchange in self._exchanges:
-            exchange.finish()
-        self.started = 0
+        for one in self._sums[self._turned :]:
+            one.turn()
+        for one in self._sums[self._finished :]:
+            one.finish()
+        self._end_step()
+
+    def _end_step(self) -> None:
+        if self.started:
+            self._steps_over += 1
+        self.started = self._turned = self._finished = 0

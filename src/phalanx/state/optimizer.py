@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from phalanx.errors import UsageError
-from phalanx.exchange.flat import dense_strides
+from phalanx.exchange.views import dense_strides
 from phalanx.state.parts import Part, State
 
 OPTIMIZER = "optimizer/"

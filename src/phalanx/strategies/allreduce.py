@@ -11,7 +11,7 @@ but not with compression, which adds up by itself.
 
 from dataclasses import dataclass
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from phalanx.clock import phase
 from phalanx.comm import algorithms
@@ -20,11 +20,13 @@ from phalanx.data.batches import Batch, cut
 from phalanx.errors import UsageError
 from phalanx.exchange.compression import COMPRESSIBLE, COMPRESSIONS, CompressedSum, Compression
 from phalanx.exchange.flat import FlatParameters
-from phalanx.exchange.overlap import Bucket, Overlap, cut_in_buckets
+from phalanx.exchange.overlap import BlockBucket, Overlap, cut_in_buckets
 from phalanx.exchange.rows import RowSum
-from phalanx.exchange.sums import BlockingSum, Exchange, Exchanges, StartedSum
+from phalanx.exchange.sums import BlockingSum, StartedSum, Sum, Sums
 from phalanx.state import State
+from phalanx.state.model import parameter_names
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
+from phalanx.strategies.building_blocks.error_feedback import ErrorFeedback
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
 from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
 from phalanx.strategies.building_blocks.whole_model import (
@@ -87,12 +89,14 @@ class AllreduceWorker(Worker):
         broadcast_model(comm, task.model)
         self._flat = FlatParameters(task.model)
         self._whole_model = WholeModel(task, self._flat)
-        buckets: list[Bucket] = []
+        buckets: list[BlockBucket] = []
         if options.overlap:
             for block in reversed(self._flat.blocks):
                 buckets += cut_in_buckets(block, options.bucket_bytes)
-        exchanges = _exchanges(comm, self._flat, buckets=buckets, options=options)
-        self._overlap = Overlap(Exchanges(exchanges), buckets)
+        sums = _sums(comm, self._flat, buckets=buckets, options=options)
+        self._overlap = Overlap(Sums(sums), buckets)
+        compressed = [one for one in sums if isinstance(one, CompressedSum)]
+        self._error_feedback = ErrorFeedback(comm, self._flat.blocks, compressed)
         self._marks = [block.marks()[0].clone() for block in self._flat.blocks]
         self._gradients = PartGradients(
             task,
@@ -121,10 +125,15 @@ class AllreduceWorker(Worker):
 
     def state(self) -> State:
         self.sync()
-        return whole_state(self._task)
+        return whole_state(self._task).add(self._error_feedback.state(self._names))
 
     def load(self, state: State) -> None:
         load_whole(self._task, state)
+        self._error_feedback.load(self._names, state)
+
+    @property
+    def _names(self) -> dict[nn.Parameter, str]:
+        return parameter_names(self._task.model, self._task.optimizer)
 
     def close(self) -> None:
         self._overlap.close()
@@ -133,15 +142,15 @@ class AllreduceWorker(Worker):
             self._comm.free()
 
 
-def _exchanges(
-    comm: Communicator, flat: FlatParameters, *, buckets: list[Bucket], options: Allreduce
-) -> list[Exchange]:
-    """What is exchanged in a step, in this order."""
+def _sums(
+    comm: Communicator, flat: FlatParameters, *, buckets: list[BlockBucket], options: Allreduce
+) -> list[Sum]:
+    """What is summed in a step, in this order."""
     if not options.overlap and options.compress is None:
         return [BlockingSum(comm, block.rows[0]) for block in flat.blocks]
     started = StartedSum if options.overlap else BlockingSum
 
-    def gradient_sum(gradients: Tensor) -> Exchange:
+    def gradient_sum(gradients: Tensor) -> Sum:
         # Alone, a rank sends nothing, and so needs to round nothing.
         if options.compress is None or comm.size == 1 or gradients.dtype not in COMPRESSIBLE:
             return started(comm, gradients)

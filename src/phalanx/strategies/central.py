@@ -20,8 +20,9 @@ from phalanx.comm.hosts import Hosts, arrange
 from phalanx.comm.launch.process import release_freed_memory
 from phalanx.comm.shared import SharedMemory, room_for
 from phalanx.data.batches import Batch, cut
-from phalanx.exchange.flat import FlatParameters, dense_strides, layouts, pieces_in, zeros
+from phalanx.exchange.flat import FlatParameters, layouts, pieces_in, zeros
 from phalanx.exchange.rows import SMALL, RowSum, SmallSum
+from phalanx.exchange.views import dense_strides
 from phalanx.state import Slice, State
 from phalanx.state.model import (
     PARAMETERS,

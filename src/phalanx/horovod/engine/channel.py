@@ -5,12 +5,22 @@ different orders: the first rank's is that of the channel. A rank that has joine
 opening what these sums are, and stands in with zeros.
 """
 
+import weakref
+from collections.abc import Callable
 from typing import final
 
+import torch
+
+from phalanx.comm.algorithms import AUTO, choose
 from phalanx.comm.base import Communicator
-from phalanx.horovod.engine.buckets import Details, plan_buckets
+from phalanx.exchange.bucket_sums import bucket_sums
+from phalanx.exchange.buckets import Bucket, plan_buckets
+from phalanx.exchange.sums import Sums
+from phalanx.horovod.engine.details import Details
 from phalanx.horovod.engine.negotiation import Match
-from phalanx.horovod.engine.sums import make_sums
+
+#: Bytes of a bucket: large enough for the network, small enough to begin early.
+_BUCKET_BYTES = 4 << 20
 
 
 @final
@@ -30,19 +40,38 @@ class Channel:
             return frozenset(numbers[one.names[index]] for index in indices)
 
         #: Parameters that some rank cannot put in a bucket.
-        self.apart = frozenset[int]().union(*(numbered(one, one.apart) for one in told))
+        self.separate = frozenset[int]().union(*(numbered(one, one.separate) for one in told))
         #: Parameters whose gradients came sparse on some rank.
         self.sparse = frozenset[int]().union(*(numbered(one, one.sparse) for one in told))
         #: Parameters whose memory is in that order on all ranks.
         self.channels_last = numbered(details, details.channels_last).intersection(
             *(numbered(one, one.channels_last) for one in told)
         )
-        self.buckets = plan_buckets(first.shapes, first.dtypes, details=details, apart=self.apart)
+        self.buckets = self._plan(match)
         self._control = control
-        self._comm = control.split(0, control.rank)
-        self.sums = make_sums(self._comm, self.buckets, divisor=details.divisor)
+        tuned = choose(control, AUTO, started=True)  # MPI's own choice for few ranks is slow
+        self._comm = control.split(0, control.rank) if tuned is control else tuned
+        wires = {torch.float32: torch.float16} if details.halved else {}
+        sums = bucket_sums(self._comm, self.buckets, divisor=details.divisor, wires=wires)
+        #: One for each bucket.
+        self.sums = Sums(sums)
         #: The step up to which this rank stands in.
         self._until = 0
+        self._listener: weakref.WeakMethod[Callable[[], None]] | None = None
+
+    def _plan(self, match: Match) -> list[Bucket]:
+        first = match.any
+        return plan_buckets(
+            [torch.Size(shape).numel() for shape in first.shapes],
+            [getattr(torch, dtype) for dtype in first.dtypes],
+            most_bytes=_BUCKET_BYTES,
+            groups=first.details.groups,
+            separate=self.separate,
+        )
+
+    def when_freed(self, listener: Callable[[], None]) -> None:
+        """Have a method called when the channel is freed, unless its object is gone by then."""
+        self._listener = weakref.WeakMethod(listener)
 
     def stand_in(self, *, until: int) -> None:
         """Take part in the steps up to this one with zeros, as far as `move_on` is called."""
@@ -50,8 +79,8 @@ class Channel:
 
     def move_on(self) -> None:
         """Go on standing in, without waiting for anybody."""
-        while self.sums.test() and self.sums.begun < self._until * len(self.buckets):
-            self.sums.begin_with_zeros()
+        while self.sums.test() and self.sums.started_ever < self._until * len(self.buckets):
+            self.sums.start_next_with_zeros()
 
     def settle(self) -> None:
         """End what is under way; the others have done their part of it, or will without us."""
@@ -60,8 +89,11 @@ class Channel:
 
     def free(self) -> None:
         """Collective. After a failure some ranks may have begun what others have not."""
-        most = max(self._control.allgather_objects(self.sums.begun))
-        while self.sums.begun < most:
-            self.sums.begin_with_zeros()
+        most = max(self._control.allgather_objects(self.sums.started_ever))
+        while self.sums.started_ever < most:
+            self.sums.start_next_with_zeros()
         self.settle()
         self._comm.free()
+        listener = self._listener and self._listener()
+        if listener is not None:
+            listener()

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Sequence
 from typing import final
 
-from phalanx.comm.algorithms import AUTO, choose
 from phalanx.comm.base import Communicator
 from phalanx.comm.checked import unchecked
 from phalanx.comm.progress import takes_threads
@@ -101,7 +100,6 @@ def open_context(comm: object = None) -> Context:
     if _context is None:
         plain = unchecked(_communicator(comm))
         settings = read_settings()
-        choose(plain, AUTO, started=True)  # MPI's own choice for few ranks suits no network
         _context = Context(plain.split(0, plain.rank), settings)
     return _context
 

@@ -16,7 +16,7 @@ from phalanx.horovod.engine.timeline import Timeline
 _FIRST_PAUSE = 0.00005
 _LONGEST_PAUSE = 0.001
 #: Seconds for which a name that is two operations at once may still turn out to be both.
-_CONFLICT_PATIENCE = 1.0
+_CONFLICT_TIMEOUT = 1.0
 
 
 @final
@@ -42,6 +42,11 @@ class Coordinator:
         #: Steps of channels that this rank waits for, and those that some rank does.
         self.watches: dict[str, int] = {}
         self.waited_for: dict[str, int] = {}
+        #: Channels that this rank has to tell the others it needs no more. Not guarded by a lock,
+        #: because garbage collection may add to it while one is held.
+        self.to_discard: deque[str] = deque()
+        #: What each rank has told so in the last round.
+        self.unused_channels: list[list[str]] = []
         self.has_news = False
         self.last_to_join: int | None = None
         self.shut_down: str | None = None
@@ -87,8 +92,9 @@ class Coordinator:
             if one.description.verb not in ("join", "shutdown")
         ]
         now = time.perf_counter()
-        complaints = [n for n, since in self._conflicts.items() if now - since > _CONFLICT_PATIENCE]
-        return told, self._joining, self._shutting, dict(self.watches), complaints
+        complaints = [n for n, since in self._conflicts.items() if now - since > _CONFLICT_TIMEOUT]
+        unused = [self.to_discard.popleft() for _ in range(len(self.to_discard))]
+        return told, self._joining, self._shutting, dict(self.watches), complaints, unused
 
     def _conclude(
         self, messages: list[tuple[Any, ...]], mine: Mapping[str, Pending]
@@ -97,7 +103,8 @@ class Coordinator:
         self._timeline.cycle()
         watchers: dict[str, dict[int, int]] = {}
         complaints: dict[str, None] = {}
-        for rank, (told, joining, shutting, watches, complained) in enumerate(messages):
+        self.unused_channels = [unused for *_, unused in messages]
+        for rank, (told, joining, shutting, watches, complained, _) in enumerate(messages):
             descriptions = [Description(*fields) for fields in told]
             self.table.add(rank, descriptions)
             self._trace(rank, descriptions, mine)

@@ -18,7 +18,7 @@ switch between threads. Only if nobody waits while operations are under way does
 engine drive them; when there are none it is asleep.
 
 A rank that has joined is in every round, and takes part in what the others do with zeros. A
-DistributedOptimizer exchanges gradients past this table (`exchange`): only if it waits for long
+DistributedOptimizer exchanges gradients past this table (`channel`): only if it waits for long
 does it say so here, which is how joined ranks learn of it.
 """
 
@@ -26,11 +26,12 @@ import threading
 from collections import Counter
 from typing import Any, final
 
-from phalanx.comm.base import Call, Communicator
+from phalanx.comm.base import Communicator
 from phalanx.comm.progress import takes_threads
 from phalanx.errors import UsageError
 from phalanx.horovod.engine.backoff import SPINS_OF_A_CALLER, SPINS_OF_A_THREAD, Backoff
 from phalanx.horovod.engine.channel import Channel
+from phalanx.horovod.engine.channels import Channels
 from phalanx.horovod.engine.coordinator import Coordinator
 from phalanx.horovod.engine.exceptions import HorovodInternalError
 from phalanx.horovod.engine.executor import Executor
@@ -40,8 +41,6 @@ from phalanx.horovod.engine.settings import Settings
 from phalanx.horovod.engine.timeline import Timeline
 
 _LONGEST_CALLER_NAP = 0.0002
-#: Bytes up to which an operation is carried out by MPI's blocking form.
-_SMALL = 1 << 16
 
 
 @final
@@ -55,14 +54,14 @@ class Engine:
         self.comm = comm
         self.members = members
         #: What DistributedOptimizers exchange through, by name.
-        self.channels: dict[str, Channel] = {}
+        self.channels = Channels(comm)
         self._occurrences: Counter[str] = Counter()
         #: How often all ranks have joined.
         self.joins = 0
         self._coordinator = Coordinator(comm, settings, members=members, timeline=timeline)
         self._executor = Executor(
             comm,
-            self._carry,
+            lambda: self._waiters > 0,
             members=members,
             fusion_threshold=settings.fusion_threshold,
             timeline=timeline,
@@ -144,6 +143,10 @@ class Engine:
             self._mine.pop(f"{channel.name}.step", None)
             self._coordinator.watches.pop(channel.name, None)
 
+    def discard(self, channel: str) -> None:
+        """This rank has no use for a channel any more. May be called from anywhere at any time."""
+        self._coordinator.to_discard.append(channel)
+
     def join(self) -> int:
         """Collective. Stand in with zeros until all ranks have joined; the last one to."""
         pending = Pending(Description("join", "join"))
@@ -179,8 +182,7 @@ class Engine:
             self._news.notify_all()
         if self._thread is not None:
             self._thread.join()
-        for channel in self.channels.values():
-            channel.free()
+        self.channels.free()
         self._coordinator.free()
         self.comm.free()
 
@@ -194,23 +196,23 @@ class Engine:
         self._news.notify_all()
 
     def _work(self) -> None:
-        patience = Backoff(spins=SPINS_OF_A_THREAD, longest=self._cycle)
+        backoff = Backoff(spins=SPINS_OF_A_THREAD, longest=self._cycle)
         while True:
             with self._news:
                 while not self._closed and (self._waiters or not self._mine):
                     self._news.notify_all()  # whoever waits for this thread to let go
                     self._news.wait()
-                    patience.renew()
+                    backoff.renew()
                 if self._closed:
                     return
             with self._driving:
                 moved = self._advance()
             if moved:
-                patience.renew()
-            patience.rest()
+                backoff.renew()
+            backoff.rest()
 
     def _drive_until(self, pending: Pending) -> None:
-        patience = Backoff(spins=SPINS_OF_A_CALLER, longest=_LONGEST_CALLER_NAP)
+        backoff = Backoff(spins=SPINS_OF_A_CALLER, longest=_LONGEST_CALLER_NAP)
         while not pending.done:
             if not self._driving.acquire(blocking=False):
                 with self._news:
@@ -222,16 +224,15 @@ class Engine:
             finally:
                 self._driving.release()
             if moved:
-                patience.renew()
+                backoff.renew()
             elif not pending.done:
-                patience.rest()
+                backoff.rest()
 
     def _advance(self) -> bool:
         """Take the next step, if one can be taken without waiting. Called while driving."""
         try:
             if "join" in self._mine:
-                for channel in self.channels.values():
-                    channel.move_on()
+                self.channels.move_on()
             matches = self._coordinator.advance(self._mine)
             if matches is None:
                 return False
@@ -246,19 +247,16 @@ class Engine:
         opened = [match for match in good if match.any.verb == "open"]
         self._executor.run([match for match in good if match.any.verb != "open"], self._mine)
         for match in opened:
-            channel = Channel(self.comm, match)
-            self._forget_before(channel.name)
-            self.channels[channel.name] = channel
+            channel = self.channels.open(match)
             if match.name in self._mine:
                 self._mine[match.name].result = channel
         coordinator = self._coordinator
-        for name, steps in coordinator.waited_for.items():
-            if "join" in self._mine and name in self.channels:
-                self.channels[name].stand_in(until=steps)
+        self.channels.free_unused(coordinator.unused_channels)
+        if "join" in self._mine:
+            self.channels.stand_in(coordinator.waited_for)
         if coordinator.last_to_join is not None:
             self.joins += 1
-            for channel in self.channels.values():
-                channel.settle()  # what this rank stood in for, before its own gradients come
+            self.channels.settle()  # what this rank stood in for, before its own gradients come
         with self._news:
             for match in matches:
                 self._finish(match.name, match.error)
@@ -272,13 +270,6 @@ class Engine:
                 self._finish("shutdown", None)
             if self._waiters > 1 or threading.current_thread() is self._thread:
                 self._news.notify_all()
-
-    def _forget_before(self, name: str) -> None:
-        """Collective. A channel's last part is a number: the one before it is done with."""
-        title, _, number = name.rpartition(".")
-        before = self.channels.pop(f"{title}.{int(number) - 1}", None)
-        if before is not None:
-            before.free()
 
     def _finish(self, name: str, error: str | None) -> None:
         pending = self._mine.pop(name, None)
@@ -297,14 +288,3 @@ class Engine:
             self._fail_mine(message)
             self._finish("shutdown", None)
             self._news.notify_all()
-
-    def _carry(self, call: Call) -> None:
-        # All ranks are here or about to be: what is small is done before a request could be tested.
-        if call.receive is not None and call.receive.nbytes <= _SMALL:
-            self.comm.run(call)
-            return
-        # Not MPI's blocking form: that one would not let go of the core for a rank that needs it.
-        request = self.comm.start(call)
-        patience = Backoff(spins=SPINS_OF_A_CALLER if self._waiters else 0, longest=0.0002)
-        while not request.test():
-            patience.rest()

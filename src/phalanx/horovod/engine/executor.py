@@ -13,13 +13,14 @@ from torch import Tensor
 
 from phalanx.comm.base import Call, Communicator
 from phalanx.horovod.engine.adasum import adasum_
+from phalanx.horovod.engine.backoff import SPINS_OF_A_CALLER, Backoff
 from phalanx.horovod.engine.negotiation import Match
 from phalanx.horovod.engine.reductions import finish_, mpi_op, scale_
 from phalanx.horovod.engine.requests import Pending
 from phalanx.horovod.engine.timeline import Timeline
 
-#: Runs a call to its end.
-Carry = Callable[[Call], None]
+#: Bytes up to which an operation is carried out by MPI's blocking form.
+_SMALL = 1 << 16
 
 
 def equal_rows(rows: int, size: int) -> list[int]:
@@ -34,14 +35,15 @@ class Executor:
     def __init__(
         self,
         comm: Communicator,
-        carry: Carry,
+        is_awaited: Callable[[], bool],
         *,
         members: Sequence[int],
         fusion_threshold: int,
         timeline: Timeline,
     ) -> None:
+        """`is_awaited`: whether somebody does nothing but wait for the operations."""
         self._comm = comm
-        self._carry = carry
+        self._is_awaited = is_awaited
         self._members = members
         self._threshold = fusion_threshold
         self._timeline = timeline
@@ -188,6 +190,18 @@ class Executor:
         self._carry(call)
         finish_(receive, first.op, size=self._comm.size, postscale=first.postscale)
         return receive.to(own.device)
+
+    def _carry(self, call: Call) -> None:
+        """Collective. Run a call to its end."""
+        # All ranks are here or about to be: what is small is done before a request could be tested.
+        if call.receive is not None and call.receive.nbytes <= _SMALL:
+            self._comm.run(call)
+            return
+        # Not MPI's blocking form: that one would not let go of the core for a rank that needs it.
+        request = self._comm.start(call)
+        backoff = Backoff(spins=SPINS_OF_A_CALLER if self._is_awaited() else 0, longest=0.0002)
+        while not request.test():
+            backoff.rest()
 
 
 def _fusion_key(match: Match) -> tuple[str, str] | None:

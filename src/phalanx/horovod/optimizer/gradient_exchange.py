@@ -3,9 +3,10 @@
 At the first step the ranks agree once on their parameters, and open a channel. From then on the
 backward pass puts gradients in buckets, and each bucket that is full goes on its way while the pass
 goes on (`sums`). Buckets begin in a fixed order, so nothing has to be negotiated. What does not fit
-in is taken care of apart (`apart`): sparse gradients, and compressors of the user's own, go by name
-through the engine; a parameter that got no gradient counts as zeros; a rank that waits for long
-says so to the engine, which brings in ranks that have joined, or reports those that do not come.
+in is exchanged separately (`separate`): sparse gradients, and compressors of the user's own, go by
+name through the engine; a parameter that got no gradient counts as zeros; a rank that waits for
+long says so to the engine, which brings in ranks that have joined, or reports those that do not
+come.
 
 Parameters match by their names, and exchanges by the names of theirs (`title`): ranks may have
 parameters in another order, and optimizers that others have not.
@@ -13,26 +14,28 @@ parameters in another order, and optimizers that others have not.
 
 import threading
 import time
+import weakref
 from collections.abc import Sequence
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import nn
 
 from phalanx.comm.progress import progress
+from phalanx.exchange.views import is_channels_last
 from phalanx.horovod.engine.backoff import Backoff
-from phalanx.horovod.engine.buckets import Details
 from phalanx.horovod.engine.channel import Channel
 from phalanx.horovod.engine.compression import Compression
+from phalanx.horovod.engine.details import Details
 from phalanx.horovod.engine.engine import Engine
 from phalanx.horovod.engine.exceptions import CallOrderError, HorovodInternalError
 from phalanx.horovod.engine.requests import Description, Pending, dtype_names, shapes_of
 from phalanx.horovod.optimizer.options import Options
 from phalanx.horovod.optimizer.separate import SeparateExchange
-from phalanx.horovod.optimizer.storage import Storage, is_channels_last
+from phalanx.horovod.optimizer.storage import Storage
 
 #: Seconds after which a rank that waits for the others says so.
-_PATIENCE = 0.05
+_WATCH_AFTER = 0.05
 #: How often it calls MPI at once, before it begins to nap.
 _SPINS = 2000
 
@@ -51,6 +54,8 @@ class GradientExchange:
         self._generation = 0
         self._agreed_by: Engine | None = None
         self._lock = threading.Lock()
+        #: Tells the engine that nobody needs the channel any more.
+        self._discard: weakref.finalize[..., Any] | None = None
         self.passes = 1
         self.take(named)
 
@@ -60,10 +65,7 @@ class GradientExchange:
         self._looks = self._look()
         self._engine: Engine | None = None
         self._channel: Channel | None = None
-        self._buckets: list[Storage] = []
-        self._place: dict[int, Storage] = {}
-        #: Parameters whose gradients are sparse, so that the optimizer may want no others.
-        self._sparse: set[int] = set()
+        self._storage: Storage | None = None
         self.restart()
 
     def _arrange(self, named: Sequence[tuple[str, nn.Parameter]]) -> None:
@@ -94,15 +96,12 @@ class GradientExchange:
     def restart(self) -> None:
         """Expect the gradients of the next step."""
         self._left = [self.passes] * len(self.parameters)
-        self._packed: set[int] = set()
-        #: Those whose gradients are to be sparse afterwards.
-        self._came_sparse: set[int] = set()
-        #: Buckets that are on their way.
-        self._begun = 0
         #: Whether a backward pass has been here since the last step.
         self.touched = False
-        for storage in self._buckets:
-            storage.missing = len(storage.bucket.indices)
+        if self._channel is not None and self._channel.sums.started:
+            self._channel = None  # other ranks may wait for the rest of that step: agree anew
+        if self._storage is not None:
+            self._storage.restart()
 
     def arrived(self, index: int) -> None:
         """A backward pass has added to a gradient. Called out of the pass, which has a thread for
@@ -122,9 +121,11 @@ class GradientExchange:
             if self._engine is not self._options.process_set.engine():
                 self._channel = None  # Horovod was shut down and started again
         self._left[index] -= 1
-        if self._left[index] == 0 and self._channel is not None and index in self._place:
-            self._pack(index)
-            if self._begin_full():
+        if self._left[index] or self._channel is None or self._storage is None:
+            return
+        if index in self._storage:
+            self._storage.pack(index)
+            if self._start_full():
                 progress().begin()
 
     def finish(self) -> None:
@@ -139,28 +140,28 @@ class GradientExchange:
         engine = self._options.process_set.engine()
         if self._channel is None or engine is not self._engine:
             self._open(engine)
-        channel = self._channel
+        channel, storage = self._channel, self._storage
         assert channel is not None
-        apart = [
+        assert storage is not None
+        separate = [
             SeparateExchange(
                 f"{self._name}.{self._names[index]}", self.parameters[index], self._options
             )
-            for index in sorted(channel.apart)
+            for index in sorted(channel.separate)
         ]
-        for index in self._place:
-            if index not in self._packed:
-                self._pack(index)
-        self._begin_full()
-        if self._begun != len(self._buckets):  # the optimizer would step on this rank's own
+        storage.pack_rest()
+        self._start_full()
+        started = channel.sums.started
+        if started != len(channel.buckets):  # the optimizer would step on this rank's own
             raise HorovodInternalError(
-                f"{self._name}: only {self._begun} of {len(self._buckets)} buckets have begun"
+                f"{self._name}: only {started} of {len(channel.buckets)} buckets have begun"
             )
         progress().end()  # from here on this thread calls MPI itself
         self._settle(engine, channel)
-        if self._begun:
+        if started:
             engine.timeline.end(self._name)
-        self._unpack()
-        for one in apart:
+        storage.unpack()
+        for one in separate:
             one.finish()
 
     def _open(self, engine: Engine) -> None:
@@ -180,33 +181,37 @@ class GradientExchange:
         self._arrange([(name, named[name]) for name in channel.names])
         self._looks = self._look()
         self._engine, self._channel = engine, channel
-        self._buckets = [
-            Storage(bucket, flat, self.parameters, channels_last=channel.channels_last)
-            for bucket, flat in zip(channel.buckets, channel.sums.flats, strict=True)
-        ]
-        self._place = {i: one for one in self._buckets for i in one.bucket.indices}
-        self._sparse = set(channel.sparse)
-        self._packed = set()
+        self._storage = Storage(channel, self.parameters)
+        channel.when_freed(self._let_go)
+        if self._discard is not None:
+            self._discard.detach()
+        self._discard = weakref.finalize(self, engine.discard, channel.name)
+        self._discard.atexit = False
+
+    def _let_go(self) -> None:
+        """The channel is gone, and so is its memory but for gradients that are still in use."""
+        self._channel = self._storage = None
 
     def _agree(self, engine: Engine, name: str) -> Channel:
         options = self._options
         everything = range(len(self.parameters))
         sparse = [i for i in everything if self._is_sparse(i)]
-        apart = sparse if not options.sparse_as_dense else []
+        separate = sparse if not options.sparse_as_dense else []
         before = f"{self._name}.{self._generation}"
+        replaced = engine.channels.get(before)
         numbers = {name: number for number, name in enumerate(self._names)}
         groups = [[numbers[one] for one in group if one in numbers] for group in options.groups]
         details = Details(
             names=tuple(self._names),
             options=options.described(),
             groups=tuple(tuple(group) for group in groups),
-            apart=tuple(everything if options.is_custom else apart),
+            separate=tuple(everything if options.is_custom else separate),
             sparse=tuple(sparse),
             channels_last=tuple(i for i in everything if is_channels_last(self.parameters[i])),
             halved=options.compression is Compression.fp16,
             divisor=options.divisor,
             before=before,
-            steps=engine.channels[before].sums.steps if before in engine.channels else 0,
+            steps=replaced.sums.steps if replaced is not None else 0,
         )
         description = Description(
             f"open.{name}",
@@ -224,49 +229,23 @@ class GradientExchange:
         gradient = self.parameters[index].grad
         return gradient is not None and gradient.is_sparse
 
-    def _pack(self, index: int) -> None:
-        """Put a gradient in its bucket."""
-        parameter, storage = self.parameters[index], self._place[index]
-        view, gradient = storage.view(index), parameter.grad
-        if gradient is None:
-            view.zero_()
-            if index in self._sparse:
-                self._came_sparse.add(index)
-        elif gradient.is_sparse:
-            view.copy_(gradient.to_dense())
-            self._sparse.add(index)
-            self._came_sparse.add(index)
-        elif gradient is not view:
-            view.copy_(gradient)
-        if parameter.device.type == "cpu":
-            parameter.grad = view
-        elif gradient is None or gradient.is_sparse:
-            parameter.grad = torch.zeros_like(parameter)
-        self._packed.add(index)
-        storage.missing -= 1
-
-    def _begin_full(self) -> bool:
-        """Begin the buckets that are full, in their order; whether MPI has work for a while."""
-        engine, channel = self._engine, self._channel
+    def _start_full(self) -> bool:
+        """Start the buckets that are full, in their order; whether MPI has work for a while."""
+        engine, channel, storage = self._engine, self._channel, self._storage
         assert engine is not None
         assert channel is not None
-        works = False
-        for storage in self._buckets[self._begun :]:
-            if storage.missing:
-                break
-            if self._begun == 0:
-                engine.timeline.begin(self._name, "ALLREDUCE")
-            if self._options.predivide != 1.0:
-                storage.flat.div_(self._options.predivide)
-            works = channel.sums.begin()
-            self._begun += 1
+        assert storage is not None
+        none_started = channel.sums.started == 0
+        works = storage.start_full(predivide=self._options.predivide)
+        if none_started and channel.sums.started:
+            engine.timeline.begin(self._name, "ALLREDUCE")
         return works
 
     def _settle(self, engine: Engine, channel: Channel) -> None:
         """Wait for the sums; whoever waits for long tells the engine."""
-        patience = Backoff(spins=_SPINS, longest=0.0002, yielding=True)
+        backoff = Backoff(spins=_SPINS, longest=0.0002, yielding=True)
         watched: Pending | None = None
-        deadline = 0.0 if engine.has_joined_ranks else time.perf_counter() + _PATIENCE
+        deadline = 0.0 if engine.has_joined_ranks else time.perf_counter() + _WATCH_AFTER
         try:
             while not channel.sums.test():
                 if watched is None and time.perf_counter() > deadline:
@@ -275,23 +254,7 @@ class GradientExchange:
                     self._channel = None  # nobody will come to it any more
                     raise HorovodInternalError(f"{self._name}: {watched.error}")
                 engine.nudge()
-                patience.rest()
+                backoff.rest()
         finally:
             if watched is not None:
                 engine.unwatch(channel)
-
-    def _unpack(self) -> None:
-        """Give gradients that are not in buckets what came of them."""
-        for index, storage in self._place.items():
-            parameter, view = self.parameters[index], storage.view(index)
-            gradient = parameter.grad
-            if gradient is not view:
-                if parameter.device.type == "cpu":  # it was replaced after the backward pass
-                    parameter.grad = view
-                elif gradient is not None:
-                    gradient.copy_(view)
-            if not parameter.requires_grad and not view.any():
-                parameter.grad = None  # frozen on all ranks: an optimizer must not touch it
-        for index in self._came_sparse:
-            parameter, view = self.parameters[index], self._place[index].view(index)
-            parameter.grad = view.to_sparse(1).to(parameter.device)

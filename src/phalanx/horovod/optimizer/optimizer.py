@@ -153,14 +153,7 @@ def DistributedOptimizer(  # noqa: N802
     exchange begins during the backward pass. Afterwards `.grad` holds the averages; its memory is
     used again in the next step, so clone what should stay.
     """
-    if not isinstance(optimizer, Optimizer):
-        raise UsageError(f"DistributedOptimizer takes a torch optimizer, not {optimizer!r}")
-    if op not in (Average, Sum, Adasum):
-        raise UsageError(f"DistributedOptimizer has op Average, Sum and Adasum, not {op}")
-    if gradient_predivide_factor != 1.0 and op is not Average:
-        raise UsageError("gradient_predivide_factor is for op=hvd.Average alone")
-    if op is Adasum and process_set is not global_process_set:
-        raise UsageError("Adasum is for all ranks: leave process_set out")
+    _check(optimizer, op, predivide=gradient_predivide_factor, process_set=process_set)
     names = _names(optimizer, named_parameters)
     options = Options(
         op=op,
@@ -170,15 +163,35 @@ def DistributedOptimizer(  # noqa: N802
         sparse_as_dense=sparse_as_dense,
         process_set=process_set,
     )
+    distributed = _as_distributed(optimizer, Wrapped(optimizer, names, options))
+    distributed.set_backward_passes_per_step(backward_passes_per_step)
+    return distributed
+
+
+def _check(
+    optimizer: Optimizer, op: ReduceOp, *, predivide: float, process_set: ProcessSet
+) -> None:
+    """Refuse what cannot be."""
+    if not isinstance(optimizer, Optimizer):
+        raise UsageError(f"DistributedOptimizer takes a torch optimizer, not {optimizer!r}")
+    if op not in (Average, Sum, Adasum):
+        raise UsageError(f"DistributedOptimizer has op Average, Sum and Adasum, not {op}")
+    if predivide != 1.0 and op is not Average:
+        raise UsageError("gradient_predivide_factor is for op=hvd.Average alone")
+    if op is Adasum and process_set is not global_process_set:
+        raise UsageError("Adasum is for all ranks: leave process_set out")
+
+
+def _as_distributed(optimizer: Optimizer, state: Wrapped) -> Any:
+    """The same optimizer once more, of a class with `DistributedMethods`."""
     base = type(optimizer)
     made: Any = type(base.__name__, (DistributedMethods, base), {"__module__": base.__module__})
-    wrapped: Any = made.__new__(made)
-    wrapped.__dict__.update(optimizer.__dict__)
-    wrapped.__dict__.pop("step", None)  # a scheduler has put it there, around the wrapped one's
-    wrapped._distributed = Wrapped(optimizer, names, options)
-    wrapped._distributed.hook()
-    wrapped.set_backward_passes_per_step(backward_passes_per_step)
-    return wrapped
+    distributed: Any = made.__new__(made)
+    distributed.__dict__.update(optimizer.__dict__)
+    distributed.__dict__.pop("step", None)  # a scheduler has put it there, around the other's
+    distributed._distributed = state
+    state.hook()
+    return distributed
 
 
 def _names(

@@ -1,8 +1,6 @@
-"""The memory of a bucket, and where in it each parameter's gradient is.
+"""The memory of a channel's buckets, and where in it each parameter's gradient is.
 
-A parameter's `.grad` is a view of its bucket. Users may point such a tensor elsewhere without
-anybody hearing of it (`grad.data = …`, which `model.half()` does, too), so what counts is not which
-tensor a `.grad` is but where its memory is.
+What is packed in a bucket is a parameter's `.grad` from then on, unless the parameter is on a GPU.
 """
 
 from collections.abc import Collection, Sequence
@@ -11,55 +9,108 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from phalanx.horovod.engine.buckets import Bucket
+from phalanx.exchange.buckets import Bucket
+from phalanx.exchange.views import Views, strides_of
+from phalanx.horovod.engine.channel import Channel
 
 
 @final
 class Storage:
-    """One flat tensor, in pieces that look like gradients."""
+    """The gradients of some parameters, by number, in buckets that begin in their order."""
 
-    def __init__(
-        self,
-        bucket: Bucket,
-        flat: Tensor,
-        parameters: Sequence[nn.Parameter],
-        *,
-        channels_last: Collection[int],
-    ) -> None:
-        """`channels_last`: parameters, by number, whose gradients all ranks keep in that order."""
-        self.bucket, self.flat = bucket, flat
-        #: Gradients that are not in here yet.
-        self.missing = len(bucket.indices)
-        self._views: dict[int, tuple[Tensor, int, tuple[int, ...]]] = {}
-        self._starts: dict[int, int] = {}
-        self._shapes: dict[int, torch.Size] = {}
-        start = 0
-        for index, size in zip(bucket.indices, bucket.sizes, strict=True):
-            piece, like = flat[start : start + size], parameters[index]
-            if index in channels_last:
-                view = piece.as_strided(like.shape, _channels_last_strides(like))
-            else:
-                view = piece.view(like.shape)
-            self._starts[index], self._shapes[index] = int(view.storage_offset()), like.shape
-            self._views[index] = view, view.data_ptr(), view.stride()
-            start += size
+    def __init__(self, channel: Channel, parameters: Sequence[nn.Parameter]) -> None:
+        """The parameters are in the channel's order."""
+        self._parameters = parameters
+        self._sums, self._buckets = channel.sums, channel.buckets
+        self._flats = channel.sums.tensors
+        self._views = [
+            _views(bucket, flat, parameters, channels_last=channel.channels_last)
+            for bucket, flat in zip(self._buckets, self._flats, strict=True)
+        ]
+        #: For each parameter its bucket, and its place in there.
+        self._places = {
+            index: (number, place)
+            for number, bucket in enumerate(self._buckets)
+            for place, index in enumerate(bucket.indices)
+        }
+        #: Parameters whose gradients are sparse, so that the optimizer may want no others.
+        self._sparse = set(channel.sparse)
+        self.restart()
 
-    def view(self, index: int) -> Tensor:
-        """A parameter's piece: the same tensor every time, unless it was pointed elsewhere."""
-        view, address, strides = self._views[index]
-        if view.data_ptr() == address and view.stride() == strides:
-            return view
-        fresh = self.flat.as_strided(self._shapes[index], strides, self._starts[index])
-        self._views[index] = fresh, address, strides
-        return fresh
+    def restart(self) -> None:
+        """Expect the gradients of the next step."""
+        self._missing = [set(bucket.indices) for bucket in self._buckets]
+        #: Those whose gradients are to be sparse afterwards.
+        self._came_sparse: set[int] = set()
+
+    def __contains__(self, index: int) -> bool:
+        return index in self._places
+
+    def pack(self, index: int) -> None:
+        """Put a gradient in its bucket; none counts as zeros."""
+        parameter, (number, place) = self._parameters[index], self._places[index]
+        views, gradient = self._views[number], parameter.grad
+        is_sparse = gradient is not None and gradient.is_sparse
+        if is_sparse:
+            self._sparse.add(index)
+        if index in self._sparse and (gradient is None or is_sparse):
+            self._came_sparse.add(index)
+        views.put(place, gradient.to_dense() if gradient is not None and is_sparse else gradient)
+        if parameter.device.type == "cpu":
+            parameter.grad = views.tensors[place]
+        elif gradient is None or is_sparse:
+            parameter.grad = torch.zeros_like(parameter)
+        self._missing[number].discard(index)
+
+    def pack_rest(self) -> None:
+        """Put in all gradients that are not there yet."""
+        for missing in self._missing:
+            for index in sorted(missing):
+                self.pack(index)
+
+    def start_full(self, *, predivide: float) -> bool:
+        """Start the buckets that are full, in their order; whether MPI has work for a while."""
+        works = False
+        while self._sums.started < len(self._buckets):
+            number = self._sums.started
+            if self._missing[number]:
+                break
+            if predivide != 1.0:
+                self._flats[number].div_(predivide)
+            works = self._sums.start_next()
+        return works
+
+    def unpack(self) -> None:
+        """Give every parameter the sum, in the form that its gradient had."""
+        for views in self._views:
+            views.restore()  # those that got other memory after they were packed
+            for parameter, view in zip(views.parameters, views.tensors, strict=True):
+                _give(parameter, view)
+        for index in self._came_sparse:
+            number, place = self._places[index]
+            parameter, view = self._parameters[index], self._views[number].tensors[place]
+            parameter.grad = view.to_sparse(1).to(parameter.device)
 
 
-def is_channels_last(parameter: nn.Parameter) -> bool:
-    """Whether the parameter's memory is in the order that convolutions are fast with."""
-    return parameter.dim() == 4 and parameter.is_contiguous(memory_format=torch.channels_last)
+def _views(
+    bucket: Bucket,
+    flat: Tensor,
+    parameters: Sequence[nn.Parameter],
+    *,
+    channels_last: Collection[int],
+) -> Views:
+    own = [parameters[index] for index in bucket.indices]
+    orders = [index in channels_last for index in bucket.indices]
+    strides = [strides_of(one, channels_last=last) for one, last in zip(own, orders, strict=True)]
+    return Views(flat, own, starts=bucket.starts, strides=strides)
 
 
-def _channels_last_strides(parameter: nn.Parameter) -> tuple[int, ...]:
-    if is_channels_last(parameter):
-        return parameter.stride()
-    return torch.empty_like(parameter, memory_format=torch.channels_last).stride()
+def _give(parameter: nn.Parameter, view: Tensor) -> None:
+    gradient = parameter.grad
+    if gradient is not view:
+        if parameter.device.type == "cpu":  # it was replaced after the backward pass
+            parameter.grad = view
+        elif gradient is not None:
+            gradient.copy_(view)
+    if not parameter.requires_grad and not view.any():
+        parameter.grad = None  # frozen on all ranks: an optimizer must not touch it

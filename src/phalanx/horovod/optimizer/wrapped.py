@@ -4,7 +4,7 @@ how their gradients travel."""
 import weakref
 from functools import partial
 from operator import is_
-from typing import final
+from typing import Any, final
 
 from torch import nn
 from torch.optim import Optimizer
@@ -28,7 +28,10 @@ class Wrapped:
         self.options = options
         self.should_synchronize = True
         self.synchronized = False
-        self.hooked: set[nn.Parameter] = set()
+        self._hooks: dict[nn.Parameter, Any] = {}
+        #: Has parameters leave this alone from now on, at the latest when it is thrown away.
+        self.close = weakref.finalize(self, _remove, self._hooks)
+        self.close.atexit = False
         self._seen: context.Context | None = None
         self._alone = True
         self._everyone = self._parameters()
@@ -85,14 +88,20 @@ class Wrapped:
     def hook(self) -> None:
         """Have the exchange hear of every gradient."""
         for parameter in self.exchange.parameters:
-            if parameter not in self.hooked and self.options.op is not Adasum:
-                self.hooked.add(parameter)
+            if parameter not in self._hooks and self.options.op is not Adasum:
                 arrived = partial(_arrived, weakref.ref(self))
-                parameter.register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
+                hook = parameter.register_post_accumulate_grad_hook(arrived)  # type: ignore[no-untyped-call]
+                self._hooks[parameter] = hook
+
+
+def _remove(hooks: dict[nn.Parameter, Any]) -> None:
+    for hook in hooks.values():
+        hook.remove()
+    hooks.clear()
 
 
 def _arrived(reference: "weakref.ref[Wrapped]", parameter: nn.Parameter) -> None:
-    """A parameter has got a gradient. An optimizer that was thrown away takes no notice."""
+    """A parameter has got a gradient."""
     state = reference()
     if state is not None and not state.is_alone:
         state.refresh()

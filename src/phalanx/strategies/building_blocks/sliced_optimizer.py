@@ -21,7 +21,8 @@ from torch.optim import (
 )
 
 from phalanx.errors import UsageError
-from phalanx.exchange.flat import FlatBlock, dense_strides
+from phalanx.exchange.flat import FlatBlock
+from phalanx.exchange.views import dense_strides
 from phalanx.state import Slice, State
 from phalanx.state.optimizer import (
     SCALARS,

@@ -13,7 +13,7 @@ from torch import nn
 
 from phalanx.comm.base import Communicator
 from phalanx.comm.launch.process import release_freed_memory
-from phalanx.exchange.flat import dense_strides
+from phalanx.exchange.views import dense_strides
 from phalanx.strategies.building_blocks.whole_model import in_place
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from phalanx.comm.base import Communicator
-from phalanx.exchange.flat import dense_strides
+from phalanx.exchange.views import dense_strides
 from phalanx.state.parts import Part, along
 from phalanx.strategies.tensor.collectives import narrow
 from phalanx.strategies.tensor.plan import Split
