@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim import SGD
 
 from phalanx import data, models
-from phalanx.comm.algorithms import ALGORITHMS
+from phalanx.comm.algorithm_names import ALGORITHMS
 from phalanx.comm.base import Communicator
 from phalanx.comm.single import SingleCommunicator
 from phalanx.data.split import Split

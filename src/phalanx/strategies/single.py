@@ -7,13 +7,13 @@ import torch
 from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
-from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
 from phalanx.strategies.building_blocks.part_gradients import PartGradients, accumulate_gradients
 from phalanx.strategies.building_blocks.passes import make_pass
 from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
 from phalanx.strategies.building_blocks.whole_model import WholeModel
+from phalanx.strategies.rules import check_bound
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,7 @@ class Single(Strategy):
     """Train on exactly one rank."""
 
     def bind(self, comm: Communicator, task: Task) -> Worker:
-        if comm.size != 1:
-            raise UsageError(f"strategy 'single' trains on exactly one rank, not on {comm.size}")
+        check_bound("single", self, task, ranks=comm.size)
         return SingleWorker(task) if task.shards is None else ShardedSingleWorker(comm, task)
 
 

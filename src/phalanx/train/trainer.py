@@ -21,7 +21,6 @@ from phalanx.settings.metrics import check_metrics
 from phalanx.strategies.base import Loss, Strategy, Task, TextTable
 from phalanx.strategies.building_blocks.sliced_optimizer import check_whole, is_elementwise
 from phalanx.strategies.registry import (
-    SPLIT_MODELS,
     check,
     default_strategy,
     gpu_obstacle,
@@ -103,7 +102,7 @@ class Trainer:
             strategy = default_strategy(self.comm.size, central=central)
         check_whole(optimizer)
         made = _strategy(strategy, self.comm.size)
-        _check_fit(name_of(made), gpus=gpus, autocast=autocast)
+        _check_fit(name_of(made), gpus=gpus)
         if name_of(made) != "single":
             check_held(model, optimizer)
         self._worker = made.bind(self.comm, task)
@@ -288,12 +287,10 @@ class Trainer:
         return self._worker.report()
 
 
-def _check_fit(name: str, *, gpus: bool, autocast: torch.dtype | None) -> None:
+def _check_fit(name: str, *, gpus: bool) -> None:
     obstacle = gpu_obstacle(name) if gpus else None
     if obstacle is not None:
         raise UsageError(f"{obstacle}, or keep the model in CPU memory")
-    if autocast is not None and name in SPLIT_MODELS:
-        raise UsageError(f"autocast is not for strategy '{name}', under which ranks share a model")
 
 
 def _strategy(strategy: Strategy | str, ranks: int) -> Strategy:

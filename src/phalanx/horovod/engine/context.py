@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import final
 
 from phalanx.comm import world
-from phalanx.comm.algorithms import AUTO, choose
+from phalanx.comm.algorithm_names import AUTO
+from phalanx.comm.algorithms import choose
 from phalanx.comm.base import Communicator
 from phalanx.comm.checked import unchecked
 from phalanx.comm.progress import takes_threads

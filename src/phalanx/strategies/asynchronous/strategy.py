@@ -45,7 +45,6 @@ from phalanx.strategies.building_blocks.parameter_server import (
     NOTHING,
     SERVER,
     Message,
-    check_workers,
     receive_all,
     send_all,
     serve_in_step,
@@ -60,6 +59,7 @@ from phalanx.strategies.building_blocks.whole_model import (
     average_buffers,
     broadcast_model,
 )
+from phalanx.strategies.rules import check_bound, check_fields
 
 
 @dataclass(frozen=True)
@@ -72,19 +72,12 @@ class Asynchronous(Strategy):
     staleness_aware: bool = False
 
     def __post_init__(self) -> None:
-        if self.max_staleness < 0:
-            raise UsageError(f"max_staleness must be 0 or more, not {self.max_staleness}")
+        check_fields("async", self)
 
     def bind(self, comm: Communicator, task: Task) -> Worker:
-        check_workers(comm, "async")
+        check_bound("async", self, task, ranks=comm.size)
         if self.max_staleness == 0:
             return serve_in_step(comm, task)
-        if task.shards is not None:
-            raise UsageError(
-                "strategy 'async' applies gradients as they come, which differs from run to run, "
-                "and fixed shards promise the same bits: set max_staleness to 0, or leave out the "
-                "shards"
-            )
         groups = task.optimizer.param_groups
         if self.staleness_aware and not all("lr" in group for group in groups):
             raise UsageError(
