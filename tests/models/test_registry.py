@@ -78,7 +78,7 @@ def test_an_unknown_name_meets_the_nearest(name: str, cause: str) -> None:
         (
             "mlp",
             {"activation": "gelu"},
-            "activation must be one of relu, tanh, sigmoid, not 'gelu'",
+            "must be one of relu, tanh, sigmoid, not 'gelu'",
         ),
         ("mlp", {"standardise": "yes"}, "standardise must be true or false, not 'yes'"),
         ("vgg11", {"init": 0.12}, "init must be a text, not 0.12"),

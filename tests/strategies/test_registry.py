@@ -94,7 +94,7 @@ def test_unknown_names_and_options() -> None:
         check("central", 2, options={"every": 4})
     with pytest.raises(UsageError, match=r"^--every is no option of strategy 'central'"):
         check("central", 2, options={"every": 4}, spell=flag)
-    with pytest.raises(UsageError, match="^neighbours is no option of strategy 'central', nor of"):
+    with pytest.raises(UsageError, match=r"^neighbours is no option of strategy 'central', nor of"):
         check("central", 2, options={"neighbours": 4})
 
 
