@@ -6,8 +6,8 @@ The ranks form a ring. Each one steps its own optimizer on its part of every bat
 the mean of its weights and those of the ranks beside it. No step waits for all ranks, and a rank's
 traffic does not grow with their number; what one learns still goes round the ring in a few steps.
 
-The fields of the class that have defaults are its options: `neighbours` is a flag, a key of a config
-file and an argument, and the comment above it is its help.
+The fields of the class that have defaults are its options: `neighbours` is a flag, a key of a
+config file and an argument, and the comment above it is its help.
 """
 
 from dataclasses import dataclass

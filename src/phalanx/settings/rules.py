@@ -11,7 +11,7 @@ from phalanx.settings.metrics import check_metrics
 from phalanx.settings.optimizers import OPTIMIZERS
 from phalanx.settings.table import SETTINGS, Settings
 from phalanx.strategies import registry as strategies
-from phalanx.strategies.rules import Choices, check_choices, check_strategy
+from phalanx.strategies.rules import Choices, check_choices, check_idle, check_strategy
 from phalanx.wording import flag
 
 
@@ -49,6 +49,7 @@ def _check_strategy(settings: Settings, ranks: int) -> None:
     strategy = settings.strategy or strategies.default_strategy(ranks, options)
     strategies.check(strategy, ranks, options=options, spell=flag)
     check_strategy(strategy, chosen)
+    check_idle(strategy, chosen)
     if settings.device == "cuda":
         name = settings.strategy or strategies.default_strategy(ranks, options, central=False)
         if (obstacle := strategies.gpu_obstacle(name, options, spell=flag)) is not None:

@@ -6,6 +6,7 @@ Nothing here imports torch. Rules about a model or an optimizer are their strate
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 from phalanx.comm import algorithm_names
@@ -53,7 +54,9 @@ class _Task(Protocol):
 def check_bound(name: str, strategy: object, task: _Task, *, ranks: int) -> None:
     """Raise UsageError for what a built-in strategy of this name cannot do with a task."""
     options = {option: getattr(strategy, option) for option in names_of(STRATEGIES[name].options)}
-    check_strategy(name, _choices(task, ranks=ranks, options=options))
+    chosen = _choices(task, ranks=ranks, options=options)
+    check_choices(chosen)
+    check_strategy(name, chosen)
 
 
 def check_fields(name: str, strategy: object) -> None:
@@ -210,8 +213,12 @@ def _check_shards(name: str, chosen: Choices) -> None:
             f"rule out: leave out {_shards(chosen.spell)}, or take one of the strategies that keep "
             f"them: {', '.join(SHARDED)}"
         )
+
+
+def check_idle(name: str, chosen: Choices) -> None:
+    """Refuse fewer shards than workers: most strategies could do that, but to no use."""
     sharing = workers(name, chosen.ranks, chosen.options)
-    if chosen.shards < sharing:
+    if name in STRATEGIES and chosen.shards is not None and chosen.shards < sharing:
         raise UsageError(
             f"{chosen.spell('shards')} {chosen.shards} on {sharing} that share a batch would leave "
             f"some idle: take at least {sharing} shards"
@@ -227,4 +234,5 @@ _OWN_RULES: Mapping[str, Callable[[Choices], None]] = {
     "server": _check_server,
     "pipeline": _check_pipeline,
     "async": _check_async,
+    "tensor": partial(check_idle, "tensor"),  # whose replicas must all have a part
 }
