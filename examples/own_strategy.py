@@ -1,10 +1,13 @@
 """A strategy of one's own: decentralised SGD, where ranks talk to their neighbours alone.
 
-    phalanx train --strategy examples/own_strategy.py:Gossip --ranks 4
+    phalanx train --strategy examples/own_strategy.py:Gossip --ranks 6 --neighbours 2
 
 The ranks form a ring. Each one steps its own optimizer on its part of every batch, and then takes
 the mean of its weights and those of the ranks beside it. No step waits for all ranks, and a rank's
 traffic does not grow with their number; what one learns still goes round the ring in a few steps.
+
+The fields of the class that have defaults are its options: `neighbours` is a flag, a key of a
+config file and an argument, and the comment above it is its help.
 """
 
 from dataclasses import dataclass
@@ -34,14 +37,21 @@ from phalanx import (
 class Gossip(Strategy):
     """The recipe: bound to a communicator and a task, it gives this rank's worker."""
 
+    #: Ranks on each side of a rank whose weights it takes.
+    neighbours: int = 1
+
+    def __post_init__(self) -> None:
+        if self.neighbours < 1:
+            raise UsageError(f"neighbours must be at least 1, not {self.neighbours}")
+
     def bind(self, comm: Communicator, task: Task) -> Worker:
         if task.shards is not None:
             raise UsageError("Gossip gives other weights on other ranks: leave out the shards")
-        return GossipWorker(comm, task)
+        return GossipWorker(comm, task, self.neighbours)
 
 
 class GossipWorker(Worker):
-    def __init__(self, comm: Communicator, task: Task) -> None:
+    def __init__(self, comm: Communicator, task: Task, neighbours: int) -> None:
         self._comm, self._task = comm, task
         broadcast_model(comm, task.model)  # every rank starts from rank 0's weights
         self._flat = FlatParameters(task.model)  # all weights of a dtype in one tensor, to be sent
@@ -49,8 +59,9 @@ class GossipWorker(Worker):
         # This rank's part of a batch; accumulation, compiled passes and empty parts included.
         mine = range(comm.rank, comm.rank + 1)
         self._gradients = PartGradients(task, self._flat, parts=mine, of=comm.size, rows=[0])
-        # One neighbour of two ranks, none of one. Buffers are made once, not every step.
-        beside = {(comm.rank - 1) % comm.size, (comm.rank + 1) % comm.size} - {comm.rank}
+        # All others of a small ring, none of one rank. Buffers are made once, not every step.
+        steps = range(-neighbours, neighbours + 1)
+        beside = sorted({(comm.rank + step) % comm.size for step in steps} - {comm.rank})
         self._inboxes = [
             {rank: torch.empty_like(block.values) for rank in beside} for block in self._flat.blocks
         ]

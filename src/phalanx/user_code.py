@@ -8,7 +8,9 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -71,6 +73,37 @@ def load(source: Source) -> object:
         raise source.refusal(f"{source.attribute} is not there in {source.place}")
     found: object = getattr(module, source.attribute)
     return found
+
+
+def load_function(source: Source) -> Callable[..., object]:
+    """Run the file or module, once in a process; the function, or class, that it calls so."""
+    function = load(source)
+    if not callable(function):
+        raise source.refusal(f"{source.attribute} is not a function in {source.place}")
+    return function
+
+
+def arguments(
+    function: Callable[..., object], *, source: Source, available: Mapping[str, object]
+) -> dict[str, object]:
+    """The arguments among those available that the function declares."""
+    parameters = inspect.signature(function).parameters.values()
+    by_keyword = {
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+    for parameter in parameters:
+        variable = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        given = parameter.name in by_keyword and parameter.name in available
+        if not variable and not given and parameter.default is parameter.empty:
+            raise source.refusal(
+                f"its parameter {parameter.name!r} needs a default; "
+                f"{' and '.join(available)} are what can be passed, by keyword"
+            )
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return dict(available)
+    return {key: value for key, value in available.items() if key in by_keyword}
 
 
 def _parse(name: str, kind: Kind) -> Source:

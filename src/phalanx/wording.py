@@ -1,24 +1,48 @@
 """How names, flags and sizes are written for people. Without torch."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import TypeAlias
 
 from phalanx.errors import UsageError
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
+#: How a message spells what a user chose: as a `flag`, or as an `argument`.
+Spelling: TypeAlias = Callable[[str], str]
+
 
 def unknown(kind: str, name: str, *, known: Iterable[str], note: str = "") -> UsageError:
     """The error for a name that is none of those known: with the nearest one, and all of them."""
     names = list(known)
-    near = difflib.get_close_matches(name.lower(), names, n=1)
-    hint = f"did you mean '{near[0]}'? " if near else ""
+    hint = f"did you mean '{near}'? " if (near := nearest(name, names)) else ""
     return UsageError(f"unknown {kind} '{name}': {hint}There are: {', '.join(names)}{note}")
+
+
+def nearest(name: str, known: Iterable[str]) -> str | None:
+    """What was perhaps meant by a name that is none of those known."""
+    near = difflib.get_close_matches(name.lower(), list(known), n=1)
+    return near[0] if near else None
 
 
 def flag(name: str) -> str:
     """A setting as it is spelt on the command line."""
-    return "--" + name.replace("_", "-")
+    return f"--{key(name)}"
+
+
+def negative_flag(name: str) -> str:
+    """A setting that is true or false as it is spelt on the command line, for false."""
+    return f"--no-{key(name)}"
+
+
+def key(name: str) -> str:
+    """A setting as it is spelt in a config file."""
+    return name.replace("_", "-")
+
+
+def argument(name: str) -> str:
+    """A setting as it is spelt in Python."""
+    return name
 
 
 def byte_size(count: float) -> str:

@@ -9,6 +9,7 @@ from phalanx.cli.app import app
 from phalanx.data import describe
 from phalanx.models import model_names
 from phalanx.strategies.registry import STRATEGIES
+from phalanx.wording import flag
 
 
 def shown(*arguments: str) -> str:
@@ -48,7 +49,7 @@ def test_a_strategy_in_full(name: str) -> None:
         assert text in told
     assert "bytes a step" in told
     for option in entry.options:
-        assert f"--{option.replace('_', '-')}: " in told
+        assert f"{flag(option.name)}: {option.text}" in told
     assert all(
         f"{other}: {STRATEGIES[other].summary}" not in told for other in STRATEGIES if other != name
     )

@@ -120,12 +120,12 @@ def test_names_are_checked_without_torch() -> None:
         ("digits", {"resize": "64"}, "--resize takes sizes such as 64x48 .*, not '64'"),
         ("digits", {"resize": "0x4"}, "--resize takes sizes"),
         ("digits", {"pool": "9x8"}, "--pool 9x8 makes images smaller, .* digits are 8×8"),
-        ("digits", {"crop": 0}, "--crop must be 1 or more, not 0"),
+        ("digits", {"crop": 0}, "--crop must be at least 1, not 0"),
         ("digits", {"target": "x"}, "--target is no option of data set digits"),
         ("digits", {"test_split": 0.5}, "--test-split is no option of data set digits"),
         ("synthetic", {"shape": "3xx2"}, "--shape takes sizes such as 3x32x32, not '3xx2'"),
-        ("synthetic", {"classes": 1}, "--classes must be 2 or more, not 1"),
-        ("synthetic", {"samples": 0}, "--samples must be 1 or more, not 0"),
+        ("synthetic", {"classes": 1}, "--classes must be at least 2, not 1"),
+        ("synthetic", {"samples": 0}, "--samples must be at least 1, not 0"),
     ],
 )
 def test_options_that_cannot_work(name: str, options: dict[str, object], cause: str) -> None:

@@ -4,11 +4,11 @@ import pytest
 import torch
 
 from phalanx.comm.single import SingleCommunicator
-from phalanx.exchange.compression import COMPRESSIONS, CompressedSum, Compression
+from phalanx.exchange.compression import CompressedSum, Compression
 from phalanx.exchange.sums import Sums
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("compression", ["fp16", "bf16"])
 def test_residuals_are_what_has_not_arrived(compression: Compression) -> None:
     exact = torch.randn(1001, generator=torch.Generator().manual_seed(2)).double()
     tensor = exact.clone()
@@ -23,7 +23,7 @@ def test_residuals_are_what_has_not_arrived(compression: Compression) -> None:
     assert tensor.any(), "a step later it does arrive"
 
 
-@pytest.mark.parametrize("compression", COMPRESSIONS)
+@pytest.mark.parametrize("compression", ["fp16", "bf16"])
 def test_a_sum_goes_on_from_residuals(compression: Compression) -> None:
     steps = torch.randn(4, 99, generator=torch.Generator().manual_seed(3))
 

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from phalanx.errors import UsageError
 from phalanx.models import build, check
-from phalanx.models.initial import NAMES, Initial, initialise, parse
+from phalanx.models.initial import NAMES, Initial, parse
+from phalanx.models.initialise import initialise
 
 
 def make(init: str | None = None, *, name: str = "simplecnn") -> nn.Module:

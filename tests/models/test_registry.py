@@ -64,21 +64,24 @@ def test_an_unknown_name_meets_the_nearest(name: str, cause: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "cause"),
     [
-        ("simplecnn", {"hidden": (4,)}, r"simplecnn takes no options but init, got hidden=\(4,\)"),
+        ("simplecnn", {"hidden": (4,)}, r"simplecnn takes no options but init, not hidden=\(4,\)"),
         (
             "mlp",
             {"width": 4},
-            "mlp takes hidden, activation, output_activation, standardise, init, got width=4",
+            "mlp takes hidden, activation, output_activation, standardise, init, not width=4",
         ),
-        ("model.py:net", {"hidden": (4,)}, "model.py:net takes no options but init, got hidden"),
-        ("mlp", {"hidden": (4, 0)}, r"hidden must be .* got \(4, 0\)"),
-        ("mlp", {"hidden": "64"}, r"hidden must be .* got '64'"),
-        ("mlp", {"hidden": 64}, "hidden must be .* got 64"),
-        ("mlp", {"hidden": [1.5]}, r"hidden must be .* got \[1.5\]"),
-        ("mlp", {"hidden": [True]}, r"hidden must be .* got \[True\]"),
-        ("mlp", {"activation": "gelu"}, "one of relu, tanh, sigmoid, got 'gelu'"),
-        ("mlp", {"standardise": "yes"}, "standardise must be True or False, got 'yes'"),
-        ("vgg11", {"init": 0.12}, "init must be a name such as uniform:0.12, got 0.12"),
+        ("mlp", {"hidden": (4, 0)}, r"^hidden must be whole numbers .*, at least 1, not \(4, 0\)"),
+        ("mlp", {"hidden": "64"}, r"^hidden must be whole numbers such as 128,64, not '64'"),
+        ("mlp", {"hidden": 64}, "hidden must be .* not 64"),
+        ("mlp", {"hidden": [1.5]}, r"hidden must be .* not \[1.5\]"),
+        ("mlp", {"hidden": [True]}, r"hidden must be .* not \[True\]"),
+        (
+            "mlp",
+            {"activation": "gelu"},
+            "must be one of relu, tanh, sigmoid, not 'gelu'",
+        ),
+        ("mlp", {"standardise": "yes"}, "standardise must be true or false, not 'yes'"),
+        ("vgg11", {"init": 0.12}, "init must be a text, not 0.12"),
     ],
 )
 def test_options_are_checked(name: str, options: dict[str, object], cause: str) -> None:

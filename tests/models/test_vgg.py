@@ -78,5 +78,5 @@ def test_refuses(shape: tuple[int, ...], classes: int, cause: str) -> None:
 
 
 def test_takes_no_options() -> None:
-    with pytest.raises(UsageError, match="vgg11 takes no options but init, got depth=13"):
+    with pytest.raises(UsageError, match="vgg11 takes no options but init, not depth=13"):
         build("vgg11", input_shape=(3, 32, 32), classes=10, options={"depth": 13})

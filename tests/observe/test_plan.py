@@ -12,7 +12,8 @@ from typer.testing import CliRunner
 from phalanx.cli.flags.settings import with_settings
 from phalanx.errors import DataError, UsageError
 from phalanx.observe import plan as planned_module
-from phalanx.observe.plan import missing_device, plan, train_flags
+from phalanx.observe.devices import missing_device
+from phalanx.observe.plan import plan, train_flags
 from phalanx.settings.table import Settings
 from phalanx.strategies.registry import STRATEGIES
 

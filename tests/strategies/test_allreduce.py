@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.optim import SGD
 
 from phalanx import data, models
-from phalanx.comm.algorithms import ALGORITHMS
+from phalanx.comm.algorithm_names import ALGORITHMS
 from phalanx.comm.base import Communicator
 from phalanx.comm.single import SingleCommunicator
 from phalanx.data.split import Split
@@ -192,8 +192,8 @@ def test_alone_nothing_is_rounded() -> None:
     [
         ({"algorithm": "rign"}, "did you mean 'ring'?"),
         ({"algorithm": "linear", "overlap": True}, "has ring, rabenseifner, recursive-doubling"),
-        ({"algorithm": "ring", "compress": "fp16"}, "choose one of the two"),
-        ({"compress": "fp8"}, "There are: fp16, bf16"),
+        ({"algorithm": "ring", "compress": "fp16"}, "give one of the two"),
+        ({"compress": "fp8"}, "compress must be one of fp16, bf16, not 'fp8'"),
         ({"bucket_bytes": 0}, "at least 1, not 0"),
     ],
 )
@@ -231,7 +231,7 @@ def test_settings_become_options() -> None:
         ({"algorithm": "ring", "compress": "bf16"}, "give one of the two"),
         ({"algorithm": "linear", "overlap": True}, "does not work with overlap"),
         ({"algorithm": "rabenseifer"}, "did you mean 'rabenseifner'?"),
-        ({"compress": "int8"}, "There are: fp16, bf16"),
+        ({"compress": "int8"}, "--compress must be one of fp16, bf16"),
     ],
 )
 def test_settings_that_cannot_work(settings: dict[str, Any], cause: str) -> None:

@@ -15,6 +15,7 @@ from phalanx.comm.single import SingleCommunicator
 from phalanx.errors import UsageError
 from phalanx.strategies.base import Strategy
 from phalanx.strategies.registry import OPTIONS, STRATEGIES, check, default_strategy, make
+from phalanx.wording import flag
 
 OWN = """
 from dataclasses import dataclass
@@ -62,15 +63,20 @@ def test_built_in_strategies_have_the_options_of_their_entries(name: str) -> Non
     module, _, attribute = entry.target.partition(":")
     strategy = getattr(import_module(module), attribute)
     assert issubclass(strategy, Strategy)
-    assert set(entry.options) <= set(strategy.__dataclass_fields__)
+    fields = strategy.__dataclass_fields__
+    for option in entry.options:
+        assert fields[option.name].default == option.default
     assert make(name) == strategy()
-    check(name, max(1, entry.least_ranks), options=entry.options)
+    defaults = {option.name: option.default for option in entry.options}
+    check(name, max(1, entry.least_ranks), options=defaults)
 
 
 def test_ranks_that_a_strategy_does_not_take() -> None:
     with pytest.raises(UsageError, match="'single' trains on at most 1 rank, not on 2"):
         check("single", 2)
     with pytest.raises(UsageError, match=r"'server' needs 2 ranks or more, not 1: .*--ranks 2"):
+        check("server", 1, spell=flag)
+    with pytest.raises(UsageError, match=r"not 1: start them with mpirun -n 2, or take"):
         check("server", 1)
 
 
@@ -78,14 +84,18 @@ def test_the_default_fits_ranks_and_options() -> None:
     assert default_strategy(1) == "single"
     assert default_strategy(2) == "central"
     for option in OPTIONS:
-        assert option in STRATEGIES[default_strategy(2, [option])].options
+        assert option in STRATEGIES[default_strategy(2, [option.name])].options
 
 
 def test_unknown_names_and_options() -> None:
     with pytest.raises(UsageError, match=r"did you mean 'allreduce'\?.*your own is named as path/"):
         check("allreduse", 2)
-    with pytest.raises(UsageError, match=r"'every' is no option of strategy 'central'.*: local$"):
-        check("central", 2, options=["every"])
+    with pytest.raises(UsageError, match=r"^every is no option of strategy 'central'.*: local$"):
+        check("central", 2, options={"every": 4})
+    with pytest.raises(UsageError, match=r"^--every is no option of strategy 'central'"):
+        check("central", 2, options={"every": 4}, spell=flag)
+    with pytest.raises(UsageError, match=r"^neighbours is no option of strategy 'central', nor of"):
+        check("central", 2, options={"neighbours": 4})
 
 
 @pytest.mark.parametrize("name", ["own.py:Mine", "ownership:Mine"])
@@ -100,9 +110,9 @@ def test_a_users_own(here: Path, name: str) -> None:
 
 
 def test_a_users_own_takes_no_options_of_others(here: Path) -> None:
-    cause = r"'overlap' is no option of strategy 'own.py:Mine'; strategies that take it: allreduce"
+    cause = r"^overlap is no option of strategy 'own.py:Mine'; strategies that take it: allreduce"
     with pytest.raises(UsageError, match=cause):
-        check("own.py:Mine", 2, options=["overlap"])
+        check("own.py:Mine", 2, options={"overlap": True})
     with pytest.raises(UsageError, match=cause):
         make("own.py:Mine", {"overlap": True})
 

@@ -73,7 +73,7 @@ def test_gpus_are_for_some_strategies() -> None:
     check_settings(Settings(device="cuda"), 2)
     with pytest.raises(UsageError, match="strategy 'central' trains in CPU memory alone: on GPUs"):
         check_settings(Settings(device="cuda", strategy="central"), 2)
-    with pytest.raises(UsageError, match="'compress' is for gradients in CPU memory"):
+    with pytest.raises(UsageError, match="--compress is for gradients in CPU memory"):
         check_settings(Settings(device="cuda", compress="fp16"), 2)
     model = make_model().to("meta")
     optimizer = torch.optim.SGD(model.parameters())

@@ -7,6 +7,7 @@ import typer
 from phalanx.cli.compare import compare
 from phalanx.cli.evaluate import evaluate
 from phalanx.cli.export import export
+from phalanx.cli.flags.own import SettingsCommand
 from phalanx.cli.listings import datasets, models
 from phalanx.cli.predict import predict
 from phalanx.cli.pydtnn import pydtnn
@@ -23,7 +24,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (train, evaluate, predict, export, compare, datasets, models, strategies):
-    app.command(no_args_is_help=False)(command)
+    app.command(cls=SettingsCommand if command in (train, evaluate, compare) else None)(command)
 
 # What follows the program's name is the program's, whatever it looks like.
 app.command(context_settings={"allow_interspersed_args": False})(run)

@@ -19,7 +19,7 @@ from phalanx.comm.launch.process import available_cores
 from phalanx.errors import UsageError
 from phalanx.observe.comparison import Comparison
 from phalanx.observe.fairness import differences
-from phalanx.observe.plan import Planned, missing_device, plan
+from phalanx.observe.plan import Planned, plan
 from phalanx.observe.rows import Row, read_finished
 from phalanx.runs.folder import check_writable
 
@@ -75,6 +75,8 @@ def _compare_strategies(asked: Asked) -> None:
 
 def _plan(asked: Asked) -> tuple[list[Planned], list[str]]:
     """What is trained, and a note about each device that is not here."""
+    from phalanx.observe.devices import missing_device
+
     missing = {device: missing_device(device) for device in asked.devices}
     notes = [f"{device}: {why}" for device, why in missing.items() if why is not None]
     devices = [device for device, why in missing.items() if why is None]

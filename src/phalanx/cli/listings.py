@@ -5,6 +5,7 @@ from rich.table import Table
 from phalanx import data
 from phalanx import models as model_table
 from phalanx.cli.output.console import wide_console
+from phalanx.wording import flag
 
 
 def datasets() -> None:
@@ -21,7 +22,7 @@ def models() -> None:
     """List the models; your own is `--model FILE.py:FUNCTION` or `--model MODULE:FUNCTION`."""
     table = _table("name", "what", "options")
     for entry in model_table.describe():
-        flags = [f"--{option.name.replace('_', '-')}" for option in entry.options]
+        flags = [flag(option.name) for option in entry.options]
         table.add_row(entry.name, entry.summary, ", ".join(flags))
     table.add_row(
         "FILE.py:FUNCTION",

@@ -3,7 +3,7 @@
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,24 +11,32 @@ from phalanx.cli.flags.runs import DataDir, Ranks, Run, Threads, settings_on_ran
 from phalanx.errors import UsageError
 from phalanx.inference.input_files import check_input
 from phalanx.runs.folder import check_writable
+from phalanx.settings.table import Settings
+
+if TYPE_CHECKING:
+    from phalanx.inference.answers import Answers
+
+
+Input = Annotated[
+    Path | None,
+    typer.Option(
+        "--input",
+        metavar="PATH",
+        help="Samples of your own: a .npy or .npz file, shaped and scaled as the data set's "
+        "files are; a .csv file with the columns that the model was trained on; for models "
+        "trained on images, an image or a folder of them [default: the test samples].",
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.csv", help="Where to write [default: to the screen]."),
+]
 
 
 def predict(
     run: Run,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            "--input",
-            metavar="PATH",
-            help="Samples of your own: a .npy or .npz file, shaped and scaled as the data set's "
-            "files are; a .csv file with the columns that the model was trained on; for models "
-            "trained on images, an image or a folder of them [default: the test samples].",
-        ),
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE.csv", help="Where to write [default: to the screen]."),
-    ] = None,
+    data: Input = None,
+    output: Output = None,
     data_dir: DataDir = None,
     ranks: Ranks = None,
     threads: Threads = 1,
@@ -49,7 +57,18 @@ def predict(
     settings = settings_on_ranks(
         run, data_dir=data_dir, ranks=ranks, threads=threads, needs_data=data is None
     )
+    answers = _answers(run, settings, data)
+    if answers is None:
+        return
+    if output is None:
+        answers.write(sys.stdout)
+        return
+    answers.save(output)
+    print(f"{len(answers.outputs):,} predictions: {output}")
 
+
+def _answers(run: Path, settings: Settings, data: Path | None) -> "Answers | None":
+    """Collective. What the run's model makes of the samples, on one rank; None on the others."""
     from phalanx.inference.answers import Answers, probability_form
     from phalanx.inference.data import load_like_training, pattern, screened
     from phalanx.inference.user_samples import UserSamples, read_samples
@@ -65,21 +84,16 @@ def predict(
         like, form = pattern(recorded), recorded.table
         own = read_samples(data, like=like, settings=settings, form=form)
         load = partial(screened, own.split, recorded)
-    session = open_session(settings, threads=threads, load=load)
+    session = open_session(settings, threads=settings.threads, load=load)
     load_weights(session.model, run / "model.safetensors")
     test = session.dataset.test
     outputs = inference.predict(session.comm, session.model, test, dtype=session.dtype)
     if outputs is None:
-        return
-    answers = Answers(
+        return None
+    return Answers(
         outputs,
         session.dataset.classes,
         form=probability_form(settings.loss, settings.output_activation),
         files=None if own is None else own.files,
         places=None if own is None else test.targets.tolist(),
     )
-    if output is None:
-        answers.write(sys.stdout)
-        return
-    answers.save(output)
-    print(f"{len(outputs):,} predictions: {output}")

@@ -1,6 +1,5 @@
 """`phalanx strategies`: each way to train in parallel, what it sends, and when to choose it."""
 
-import dataclasses
 import textwrap
 from collections.abc import Iterable, Iterator
 from typing import Annotated
@@ -13,34 +12,33 @@ from phalanx import data, models
 from phalanx.cli.output.console import wide_console
 from phalanx.errors import UsageError
 from phalanx.observe.traffic import FORMULAS, Estimate, Workload, estimate
-from phalanx.settings.table import Settings
 from phalanx.strategies.registry import STRATEGIES, StrategyEntry
-from phalanx.wording import byte_size, unknown
+from phalanx.wording import byte_size, flag, unknown
 
-_SETTINGS = {field.name: field for field in dataclasses.fields(Settings)}
+Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Explain this one in full.")]
+Model = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEXT", help="Work out the bytes a step for this model [default: simplecnn]"
+    ),
+]
+Dataset = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="… on samples of this data set [default: digits]"),
+]
+Ranks = Annotated[int | None, typer.Option(metavar="N", help="… on so many ranks [default: 4]")]
+BatchSize = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="… for so many samples a step over all [default: 64]"),
+]
 
 
 def strategies(
-    name: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Explain this one in full.")
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT", help="Work out the bytes a step for this model [default: simplecnn]"
-        ),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="… on samples of this data set [default: digits]"),
-    ] = None,
-    ranks: Annotated[
-        int | None, typer.Option(metavar="N", help="… on so many ranks [default: 4]")
-    ] = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="… for so many samples a step over all [default: 64]"),
-    ] = None,
+    name: Name = None,
+    model: Model = None,
+    dataset: Dataset = None,
+    ranks: Ranks = None,
+    batch_size: BatchSize = None,
 ) -> None:
     """Explain the ways to train in parallel.
 
@@ -88,13 +86,11 @@ def _workload(model: str, dataset: str, *, ranks: int, batch_size: int) -> Workl
 
 def _samples(dataset: str) -> tuple[tuple[int, ...], int]:
     """The shape of one sample and the number of classes, read from the files if need be."""
-    entries = {entry.name: entry for entry in data.describe()}
-    if dataset not in entries:
-        raise unknown("data set", dataset, known=entries)
-    entry = entries[dataset]
-    shape = tuple(size for size in entry.input_shape if isinstance(size, int))
-    if len(shape) == len(entry.input_shape) and isinstance(entry.classes, int):
-        return shape, entry.classes
+    for entry in data.describe():
+        shape = tuple(size for size in entry.input_shape if isinstance(size, int))
+        known = len(shape) == len(entry.input_shape) and isinstance(entry.classes, int)
+        if entry.name == dataset and known:
+            return shape, int(entry.classes)
     read = data.load(dataset)
     return read.input_shape, len(read.classes)
 
@@ -123,7 +119,7 @@ def _in_full(entry: StrategyEntry, work: Workload | None) -> Iterator[tuple[str,
     yield "others call it", entry.also_called
     yield "ranks", _ranks(entry)
     for number, option in enumerate(entry.options):
-        yield "" if number else "options", _option(option)
+        yield "" if number else "options", f"{flag(option.name)}: {option.text}"
     if not entry.options:
         yield "options", "none"
 
@@ -132,14 +128,6 @@ def _ranks(entry: StrategyEntry) -> str:
     if entry.most_ranks == entry.least_ranks:
         return f"{entry.least_ranks}"
     return f"{entry.least_ranks} or more" if entry.most_ranks is None else f"to {entry.most_ranks}"
-
-
-def _option(name: str) -> str:
-    """An option as its flag, with what the table of settings says of it."""
-    field = _SETTINGS[name]
-    about = field.metadata["help"].partition(": ")[2] or field.metadata["help"]
-    choices = ", ".join(field.metadata["choices"])
-    return f"--{name.replace('_', '-')}: {about}" + (f"; one of {choices}" if choices else "")
 
 
 def _sent(entry: StrategyEntry, work: Workload) -> str:

@@ -2,8 +2,8 @@
 
 Open MPI decides by message size and number of ranks, unless its control variables say otherwise.
 Its component `tuned` runs the blocking operation and looks at them when a communicator is made;
-`libnbc` runs the non-blocking one and looks at every call. Each has numbers of its own. Nothing
-here imports torch or starts MPI at import, so that names are checked before any rank starts.
+`libnbc` runs the non-blocking one and looks at every call. Each has numbers of its own. The names
+and their check are in `algorithm_names.py`, which knows nothing of MPI.
 """
 
 import ctypes
@@ -12,41 +12,18 @@ from contextlib import contextmanager
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, final
 
+from phalanx.comm.algorithm_names import AUTO, LIBNBC, TUNED, check
 from phalanx.errors import UsageError
-from phalanx.wording import unknown
 
 if TYPE_CHECKING:
     from phalanx.comm.base import Communicator
 
-#: What leaves the choice to MPI.
-AUTO = "auto"
-_TUNED = {
-    "linear": 1,
-    "nonoverlapping": 2,
-    "recursive-doubling": 3,
-    "ring": 4,
-    "segmented-ring": 5,
-    "rabenseifner": 6,
-}
-_LIBNBC = {"ring": 1, "rabenseifner": 3, "recursive-doubling": 4}
-ALGORITHMS = (AUTO, *_TUNED)
 #: Bytes, as Open MPI cuts when it takes the segmented ring by itself. Its default for a ring that
 #: is asked for is not to cut at all.
 _SEGMENT = 1 << 20
 #: On fewer ranks `libnbc` reduces to one and broadcasts from there, which takes a network twice as
 #: long as the ring that it takes on more of them.
 _FEW = 4
-
-
-def check(name: str, *, started: bool = False) -> None:
-    """Raise UsageError unless there is such an algorithm; `started`: for the non-blocking verb."""
-    if name not in ALGORITHMS:
-        raise unknown("algorithm", name, known=ALGORITHMS)
-    if started and name not in (AUTO, *_LIBNBC):
-        raise UsageError(
-            f"algorithm '{name}' does not work with overlap: Open MPI's non-blocking allreduce "
-            f"has {', '.join(_LIBNBC)}"
-        )
 
 
 def choose(comm: "Communicator", name: str, *, started: bool = False) -> "Communicator":
@@ -86,13 +63,13 @@ def _tuned(name: str) -> dict[str, int]:
         # Between hosts the component `han` comes first otherwise, and asks nobody.
         "coll_tuned_priority": 100,
         "coll_tuned_use_dynamic_rules": 1,
-        "coll_tuned_allreduce_algorithm": _TUNED[name],
+        "coll_tuned_allreduce_algorithm": TUNED[name],
         "coll_tuned_allreduce_algorithm_segmentsize": _SEGMENT if name == "segmented-ring" else 0,
     }
 
 
 def _libnbc(name: str) -> dict[str, int]:
-    return {"coll_libnbc_iallreduce_algorithm": _LIBNBC[name]}
+    return {"coll_libnbc_iallreduce_algorithm": LIBNBC[name]}
 
 
 @contextmanager

@@ -5,7 +5,7 @@ rank starts. `phalanx.data.split` and `phalanx.data.batches` hold what needs tor
 """
 
 from phalanx.data.entries import DatasetEntry
-from phalanx.data.options import OPTIONS
+from phalanx.data.options import OPTIONS, STEPS
 from phalanx.data.registry import check, dataset_names, describe, load
 
-__all__ = ["OPTIONS", "DatasetEntry", "check", "dataset_names", "describe", "load"]
+__all__ = ["OPTIONS", "STEPS", "DatasetEntry", "check", "dataset_names", "describe", "load"]

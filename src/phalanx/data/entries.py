@@ -2,6 +2,19 @@
 
 from dataclasses import dataclass
 
+from phalanx.data.options import (
+    CACHE,
+    CLASSES,
+    DROP,
+    RESIZE,
+    SAMPLES,
+    SHAPE,
+    SKIP_BAD,
+    TARGET,
+    TEST_SPLIT,
+)
+from phalanx.options import Option
+
 IDX_FILES = (
     "train-images-idx3-ubyte",
     "train-labels-idx1-ubyte",
@@ -32,7 +45,9 @@ class DatasetEntry:
     wanted: str = ""
     check: str | None = None
     #: What a user may set, besides the steps that every data set takes.
-    options: tuple[str, ...] = ()
+    options: tuple[Option, ...] = ()
+    #: Whether the seed of a run decides what is in it, or what it is tested with.
+    takes_seed: bool = False
 
     @property
     def file_list(self) -> str:
@@ -93,7 +108,8 @@ ENTRIES = (
         classes="a folder each",
         wanted="train/CLASS/*.jpg and test/CLASS/*.jpg, or CLASS/*.jpg",
         check="phalanx.data.formats.image_folder:check",
-        options=("resize", "skip_bad", "cache", "test_split", "seed"),
+        options=(RESIZE, SKIP_BAD, CACHE, TEST_SPLIT),
+        takes_seed=True,
     ),
     DatasetEntry(
         name="csv",
@@ -105,7 +121,8 @@ ENTRIES = (
         wanted="one *.csv, *.tsv or *.data, plain or .gz, or train.csv and test.csv; "
         "or --data-dir FILE",
         check="phalanx.data.tables.columns:check",
-        options=("target", "drop", "test_split", "seed"),
+        options=(TARGET, DROP, TEST_SPLIT),
+        takes_seed=True,
     ),
     DatasetEntry(
         name="mat",
@@ -115,7 +132,8 @@ ENTRIES = (
         classes="any",
         wanted="one *.mat; or --data-dir FILE",
         check="phalanx.data.formats.mat_file:check",
-        options=("test_split", "seed"),
+        options=(TEST_SPLIT,),
+        takes_seed=True,
     ),
     DatasetEntry(
         name="npz",
@@ -125,7 +143,8 @@ ENTRIES = (
         classes="any",
         wanted="x_train, y_train and perhaps x_test, y_test, or X, y, as .npy or in one *.npz",
         check="phalanx.data.formats.npz_files:check",
-        options=("test_split", "seed"),
+        options=(TEST_SPLIT,),
+        takes_seed=True,
     ),
     DatasetEntry(
         name="synthetic",
@@ -134,6 +153,7 @@ ENTRIES = (
         embedded=True,
         input_shape=("any",),
         classes="any",
-        options=("shape", "classes", "samples", "seed"),
+        options=(SHAPE, CLASSES, SAMPLES),
+        takes_seed=True,
     ),
 )

@@ -10,9 +10,12 @@ VARIABLE = "PHALANX_DATA"
 
 
 def data_path(name: str, data_dir: Path | None) -> Path | None:
-    """`data_dir` if given, else the folder `name` in $PHALANX_DATA, if that is set."""
+    """`data_dir` if given, else the folder `name` in $PHALANX_DATA, if that is set.
+
+    A user's own data set, whose name has a colon, has no folder there.
+    """
     root = os.environ.get(VARIABLE)
-    return data_dir if data_dir is not None or not root else Path(root) / name
+    return data_dir if data_dir is not None or not root or ":" in name else Path(root) / name
 
 
 def dataset_folder(name: str, data_dir: Path | None, *, wanted: str) -> Path:

@@ -1,35 +1,25 @@
-"""What a user may say about data: each option's values, checked without torch.
+"""What a user may say about data: each option, declared and checked without torch.
 
 Options of a data set go to its `load`; the steps apply to any data set, in the order listed.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from phalanx.errors import UsageError
-
-#: What is done to samples when they are taken, in this order.
-STEPS = ("resize", "pool", "normalise", "flip", "crop")
-#: Those that make sense for images alone.
-IMAGE_STEPS = ("resize", "pool", "flip", "crop")
-#: Everything that some data set takes; the seed is that of the run.
-OPTIONS = (
-    *STEPS,
-    *("test_split", "target", "drop", "skip_bad", "cache", "shape", "classes", "samples", "seed"),
-)
-#: The share of samples to test with, where a data set has no test part of its own.
-TEST_SPLIT = 0.2
+from phalanx.options import Option, check_values, names_of
+from phalanx.wording import Spelling, flag
 
 _LARGEST_SIDE = 1 << 16
 
 
-def flag(name: str) -> str:
-    """The option as it is spelt on the command line."""
-    return "--" + name.replace("_", "-")
-
-
 def parse_shape(text: str, *, option: str, dimensions: int | None = None) -> tuple[int, ...]:
     """Sizes such as 64x64, as many as there are to be, each 1 or more."""
+    return _sizes(text, flag(option), dimensions=dimensions)
+
+
+def _sizes(text: str, spelled: str, *, dimensions: int | None = None) -> tuple[int, ...]:
     example = {2: "64x48 (height x width)"}.get(dimensions or 0, "3x32x32")
     try:
         sizes = tuple(int(size) for size in text.lower().replace("×", "x").split("x"))
@@ -37,32 +27,88 @@ def parse_shape(text: str, *, option: str, dimensions: int | None = None) -> tup
         sizes = ()
     fits = dimensions is None or len(sizes) == dimensions
     if not sizes or not fits or not all(0 < size <= _LARGEST_SIDE for size in sizes):
-        raise UsageError(f"{flag(option)} takes sizes such as {example}, not '{text}'")
+        raise UsageError(f"{spelled} takes sizes such as {example}, not '{text}'")
     return sizes
 
 
-def check_options(name: str, options: Mapping[str, Any], *, accepted: tuple[str, ...]) -> None:
+def _check_sizes(text: str, spelled: str, *, dimensions: int | None = None) -> None:
+    _sizes(text, spelled, dimensions=dimensions)
+
+
+_CHECK_SIDES = partial(_check_sizes, dimensions=2)
+
+RESIZE = Option(
+    "resize",
+    str,
+    "Size to bring images to, such as 64x48, height first",
+    default_words="64x64 for images, as they are for others",
+    rule=_CHECK_SIDES,
+)
+POOL = Option(
+    "pool", str, "Size to average images down to, such as 20x20, area by area.", rule=_CHECK_SIDES
+)
+NORMALISE = Option(
+    "normalise",
+    bool,
+    "Bring each channel or column to mean 0 and deviation 1, by training samples.",
+    default=False,
+)
+FLIP = Option("flip", bool, "Mirror images left to right at random, in training.", default=False)
+CROP = Option("crop", int, "Move images by up to N pixels at random, in training.", at_least=1)
+TEST_SPLIT = Option(
+    "test_split",
+    float,
+    "share of the samples to test with where there is no test part; 0 tests on the training "
+    "samples",
+    default=0.2,
+    at_least=0,
+    below=1,
+)
+TARGET = Option(
+    "target", str, "name or number of the column with the classes", default_words="the last"
+)
+DROP = Option("drop", str, "columns to leave out, by name or number, separated by commas.")
+SKIP_BAD = Option(
+    "skip_bad",
+    bool,
+    "leave out files that cannot be read, rather than stop at the first.",
+    default=False,
+)
+CACHE = Option("cache", int, "MiB of decoded images that each rank keeps", default=512, at_least=0)
+SHAPE = Option("shape", str, "the shape of a sample", default="3x32x32", rule=_check_sizes)
+CLASSES = Option("classes", int, "the number of classes", default=10, at_least=2)
+SAMPLES = Option("samples", int, "the number of training samples", default=50_000, at_least=1)
+
+#: What is done to samples when they are taken, in this order.
+STEPS = (RESIZE, POOL, NORMALISE, FLIP, CROP)
+#: Those that make sense for images alone.
+IMAGE_STEPS = (RESIZE, POOL, FLIP, CROP)
+#: Everything that some data set takes, but for the seed, which is that of the run.
+OPTIONS = (TEST_SPLIT, TARGET, DROP, *STEPS, SKIP_BAD, CACHE, SHAPE, CLASSES, SAMPLES)
+#: What every data set may be given besides its options.
+SEED = "seed"
+
+
+def check_options(
+    name: str,
+    options: Mapping[str, Any],
+    *,
+    accepted: tuple[Option, ...],
+    spell: Spelling = flag,
+) -> None:
     """Raise a UsageError for an option that this data set does not take, or its value."""
+    takes = (*accepted, *STEPS)
     for option in options:
-        if option not in (*accepted, *STEPS, "seed"):
-            raise UsageError(f"{flag(option)} is no option of data set {name}: leave it out")
-    for option in ("resize", "pool"):
-        if option in options:
-            parse_shape(options[option], option=option, dimensions=2)
-    if "shape" in options:
-        parse_shape(options["shape"], option="shape")
-    if not 0 <= options.get("test_split", 0) < 1:
-        raise UsageError(f"--test-split must be from 0 to below 1, not {options['test_split']}")
-    for option, least in {"crop": 1, "cache": 0, "classes": 2, "samples": 1}.items():
-        if options.get(option, least) < least:
-            raise UsageError(f"{flag(option)} must be {least} or more, not {options[option]}")
+        if option not in (*names_of(takes), SEED):
+            raise UsageError(f"{spell(option)} is no option of data set {name}: leave it out")
+    check_values(takes, options, spell=spell)
 
 
 def transformed_shape(
     name: str, shape: tuple[int, ...], options: Mapping[str, Any]
 ) -> tuple[int, ...]:
     """What the steps make of samples of this shape; a UsageError for steps that do not fit it."""
-    for option in IMAGE_STEPS:
+    for option in names_of(IMAGE_STEPS):
         if options.get(option) and len(shape) != 3:
             sizes = "×".join(map(str, shape))
             raise UsageError(

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from phalanx.data import user
 from phalanx.data.entries import ENTRIES, DatasetEntry
 from phalanx.data.location import check_files, dataset_folder, listed
-from phalanx.data.options import check_options, transformed_shape
+from phalanx.data.options import SEED, STEPS, check_options, transformed_shape
 from phalanx.errors import UsageError
-from phalanx.wording import unknown
+from phalanx.options import names_of
+from phalanx.wording import flag, unknown
 
 if TYPE_CHECKING:
     from phalanx.data.split import Dataset
@@ -41,9 +43,14 @@ def check(
 ) -> None:
     """Raise for whatever cannot work and shows without torch: names, options, files, sizes.
 
-    A table may have to be of the `form` that a model was trained with.
+    A table may have to be of the `form` that a model was trained with. A name with a colon is a
+    user's data set, `path/to/file.py:function` or `package.module:function`: its file or module
+    must be there.
     """
     options = {} if options is None else options
+    if ":" in name:
+        _check_user_options(name, options)
+        return
     entry = _entry(name)
     check_options(name, options, accepted=entry.options)
     shape = tuple(size for size in entry.input_shape if isinstance(size, int))
@@ -69,13 +76,32 @@ def load(
     table is read by its `form`, if that is known.
     """
     options = {} if options is None else options
+    if ":" in name:
+        return _load_user_dataset(name, data_dir, options)
     entry = _entry(name)
     check_options(name, options, accepted=entry.options)
     path = _locate(entry, data_dir)
-    given = {option: options[option] for option in entry.options if option in options}
+    takes = (*names_of(entry.options), *((SEED,) if entry.takes_seed else ()))
+    given = {option: options[option] for option in takes if option in options}
     if form is not None:
         given["form"] = form
     dataset: Dataset = importlib.import_module(entry.module).load(path, **given)
+    return dataset
+
+
+def _check_user_options(name: str, options: Mapping[str, Any]) -> None:
+    declared = user.declared(name)
+    steps = names_of(STEPS)
+    declared.check([one for one in options if one not in (*steps, SEED)], spell=flag)
+    check_options(name, options, accepted=declared.options)
+
+
+def _load_user_dataset(name: str, data_dir: Path | None, options: Mapping[str, Any]) -> Dataset:
+    _check_user_options(name, options)
+    known = names_of(user.declared(name).options)
+    given = {option: value for option, value in options.items() if option in known}
+    own = importlib.import_module("phalanx.data.user_dataset")
+    dataset: Dataset = own.load(name, data_dir, options=given, seed=options.get(SEED, 0))
     return dataset
 
 
@@ -96,4 +122,4 @@ def _locate(entry: DatasetEntry, data_dir: Path | None) -> Path:
 def _entry(name: str) -> DatasetEntry:
     if name in _TABLE:
         return _TABLE[name]
-    raise unknown("data set", name, known=_TABLE)
+    raise unknown("data set", name, known=_TABLE, note=f"; your own is named as {user.FORMS}")

@@ -13,7 +13,7 @@ a number arrives as such, as it does without compression.
 """
 
 import math
-from typing import Literal, final, get_args
+from typing import Literal, final
 
 import torch
 from torch import Tensor
@@ -22,7 +22,6 @@ from phalanx.comm.base import Call, Communicator, Request
 from phalanx.exchange.sums import Sum
 
 Compression = Literal["fp16", "bf16"]
-COMPRESSIONS: tuple[Compression, ...] = get_args(Compression)
 _DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
 #: What is worth compressing: the rest has no more than 16 bits, or no order.
 COMPRESSIBLE = (torch.float32, torch.float64)

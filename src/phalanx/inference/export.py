@@ -8,7 +8,7 @@ import contextlib
 import copy
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from phalanx.inference.export_formats import Format
 
 #: How far outputs may be off, relative to the largest of them.
 TOLERANCE = 1e-4
+#: The batch that a file is written with, which exporters need to see.
+_EXPORTED = 2
 #: Batches that a file is tried with: one sample, which exporters like to treat apart, and more.
 _TRIED = (1, 5)
 #: Protocol buffers, which ONNX files are, end here.
@@ -51,23 +53,17 @@ def export(
     """
     if not path.parent.is_dir():
         raise UsageError(f"{path.parent} is no folder to write {path.name} to")
-    write, read = (_write_onnx, _read_onnx) if form.name == "onnx" else (_write_torch, _read_torch)
-    dtype = next((one.dtype for one in model.parameters()), torch.get_default_dtype())
-    if form.name == "onnx":
-        _check_size(model)
-        if dtype == torch.bfloat16:
-            model, dtype = copy.deepcopy(model).float(), torch.float32
+    model, dtype = _computable(model, form)
     samples = torch.Generator().manual_seed(0)
-    example = torch.randn(2, *input_shape, dtype=dtype, generator=samples)
     beside = path.with_name(f"{path.stem}.partial{form.suffix}")
     was_training = model.training
     model.eval()
     try:
-        with _quiet():
-            _attempt(partial(write, about=about or {}), model, example, beside)
-            function = read(beside)
-        tried = (torch.randn(n, *input_shape, dtype=dtype, generator=samples) for n in _TRIED)
-        worst = max(_difference(model, function, inputs) for inputs in tried)
+        batches = [
+            torch.randn(count, *input_shape, dtype=dtype, generator=samples)
+            for count in (_EXPORTED, *_TRIED)
+        ]
+        worst = _write_and_try(model, beside, form=form, batches=batches, about=about or {})
         if not worst <= TOLERANCE:  # nor a number that is none
             raise ExportError(
                 f"{path}: not written: its outputs differ from the model's by {worst:.1e} of the "
@@ -78,6 +74,36 @@ def export(
         beside.unlink(missing_ok=True)
         model.train(was_training)
     return worst
+
+
+def _computable(model: nn.Module, form: Format) -> tuple[nn.Module, torch.dtype]:
+    """The model in a type that files of this format compute in, and that type."""
+    dtype = next((one.dtype for one in model.parameters()), torch.get_default_dtype())
+    if form.name == "onnx":
+        _check_size(model)
+        if dtype == torch.bfloat16:
+            return copy.deepcopy(model).float(), torch.float32
+    return model, dtype
+
+
+def _write_and_try(
+    model: nn.Module,
+    path: Path,
+    *,
+    form: Format,
+    batches: Sequence[Tensor],
+    about: Mapping[str, str],
+) -> float:
+    """Write a file for the first batch's shape, read it back and try it with the others.
+
+    Returns the largest difference from the model.
+    """
+    example, *tried = batches
+    write, read = (_write_onnx, _read_onnx) if form.name == "onnx" else (_write_torch, _read_torch)
+    with _quiet():
+        _attempt(partial(write, about=about), model, example, path)
+        function = read(path)
+    return max(_difference(model, function, inputs) for inputs in tried)
 
 
 def _attempt(

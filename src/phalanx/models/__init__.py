@@ -5,6 +5,7 @@ rank starts. `phalanx.models.table` tells a model's layers.
 """
 
 from phalanx.models.entries import ModelEntry
+from phalanx.models.options import OPTIONS
 from phalanx.models.registry import build, check, describe, model_names
 
-__all__ = ["ModelEntry", "build", "check", "describe", "model_names"]
+__all__ = ["OPTIONS", "ModelEntry", "build", "check", "describe", "model_names"]

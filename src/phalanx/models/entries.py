@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from phalanx.models.options import ACTIVATION, HIDDEN, OUTPUT_ACTIVATION, STANDARDISE, Option
+from phalanx.models.options import ACTIVATION, HIDDEN, OUTPUT_ACTIVATION, STANDARDISE
+from phalanx.options import Option
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,12 +6,7 @@ from itertools import pairwise
 
 from torch import nn
 
-from phalanx.models.options import (
-    check_activation,
-    check_hidden,
-    check_output_activation,
-    check_standardise,
-)
+from phalanx.models.options import ACTIVATION, HIDDEN, OUTPUT_ACTIVATION, STANDARDISE
 from phalanx.models.shapes import check_inputs
 
 _ACTIVATIONS: dict[str, type[nn.Module]] = {
@@ -35,10 +30,10 @@ def build(
     With `standardise` every linear layer but the first reads, sample by sample, activations of
     mean 0 and standard deviation 1 over the features. An `output_activation` follows the last one.
     """
-    check_hidden(hidden)
-    check_activation(activation)
-    check_output_activation(output_activation)
-    check_standardise(standardise)
+    HIDDEN.check(hidden)
+    ACTIVATION.check(activation)
+    OUTPUT_ACTIVATION.check(output_activation)
+    STANDARDISE.check(standardise)
     check_inputs("mlp", input_shape=input_shape, classes=classes)
     layers: list[nn.Module] = [nn.Flatten()]
     for width, next_width in pairwise([math.prod(input_shape), *hidden]):

@@ -1,66 +1,43 @@
-"""The options that built-in models take, and what each accepts; checked without torch."""
+"""The options that built-in models take, declared and checked without torch."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from phalanx.errors import UsageError
 from phalanx.models import initial
+from phalanx.options import Option
 
 ACTIVATIONS = ("relu", "tanh", "sigmoid")
 OUTPUT_ACTIVATIONS = ("none", "sigmoid", "tanh")
 
-
-@dataclass(frozen=True)
-class Option:
-    """A keyword of a model's `build`; `check` raises a UsageError for a value it cannot use."""
-
-    name: str
-    summary: str
-    check: Callable[[object], None]
-
-
-def check_hidden(value: object) -> None:
-    """Accept a list or tuple, perhaps empty, of whole numbers of 1 or more."""
-    widths = value if isinstance(value, list | tuple) else [None]
-    if not all(type(width) is int and width > 0 for width in widths):
-        raise UsageError(
-            f"hidden must be the widths of the hidden layers, whole numbers of 1 or more "
-            f"such as (128, 64), got {value!r}"
-        )
-
-
-def check_activation(value: object) -> None:
-    """Accept the name of an activation."""
-    if value not in ACTIVATIONS:
-        raise UsageError(f"activation must be one of {', '.join(ACTIVATIONS)}, got {value!r}")
-
-
-def check_output_activation(value: object) -> None:
-    """Accept the name of what may follow the last layer."""
-    if value not in OUTPUT_ACTIVATIONS:
-        accepted = ", ".join(OUTPUT_ACTIVATIONS)
-        raise UsageError(f"output_activation must be one of {accepted}, got {value!r}")
-
-
-def check_standardise(value: object) -> None:
-    """Accept True and False."""
-    if not isinstance(value, bool):
-        raise UsageError(f"standardise must be True or False, got {value!r}")
-
-
-def check_init(value: object) -> None:
-    """Accept the name of initial weights, perhaps with an argument after a colon."""
-    initial.parse(value)
-
-
-HIDDEN = Option("hidden", "widths of the hidden layers", check_hidden)
-ACTIVATION = Option("activation", f"one of {', '.join(ACTIVATIONS)}", check_activation)
+HIDDEN = Option(
+    "hidden",
+    tuple[int, ...],
+    "sizes of the hidden layers, such as 128,64",
+    default=(128,),
+    at_least=1,
+)
+ACTIVATION = Option(
+    "activation", str, "what follows each hidden layer", default="relu", choices=ACTIVATIONS
+)
 OUTPUT_ACTIVATION = Option(
-    "output_activation", f"one of {', '.join(OUTPUT_ACTIVATIONS)}", check_output_activation
+    "output_activation",
+    str,
+    "what follows the last layer",
+    default="none",
+    choices=OUTPUT_ACTIVATIONS,
 )
 STANDARDISE = Option(
-    "standardise", "standardise each sample's activations between layers", check_standardise
+    "standardise",
+    bool,
+    "every linear layer but the first reads activations of mean 0 and standard deviation 1 over "
+    "each sample's features.",
+    default=False,
 )
-
 #: The option that every model takes, a user's own as well.
-INIT = Option("init", f"initial weights: {initial.FORMS}", check_init)
+INIT = Option(
+    "init",
+    str,
+    f"Initial weights of linear and convolution layers: {initial.FORMS}. Biases are zero, but "
+    "under uniform drawn as well",
+    default=initial.OWN,
+    rule=initial.check,
+)
+#: Everything that some model takes.
+OPTIONS = (HIDDEN, ACTIVATION, OUTPUT_ACTIVATION, STANDARDISE, INIT)

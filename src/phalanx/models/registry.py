@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from phalanx.errors import UsageError
 from phalanx.models import initial, user
 from phalanx.models.entries import ENTRIES, ModelEntry
-from phalanx.models.options import INIT, Option
-from phalanx.wording import unknown
+from phalanx.models.options import INIT
+from phalanx.options import Option, check_values, names_of
+from phalanx.wording import Spelling, argument, unknown
 
 if TYPE_CHECKING:
     from torch import nn
@@ -29,18 +30,21 @@ def describe() -> tuple[ModelEntry, ...]:
     return ENTRIES
 
 
-def check(name: str, options: Mapping[str, object] | None = None) -> None:
+def check(
+    name: str, options: Mapping[str, object] | None = None, *, spell: Spelling = argument
+) -> None:
     """Raise a UsageError for an unknown model or options it does not take; build nothing.
 
     A name with a colon is a user's model, `path/to/file.py:function` or `package.module:function`:
     its file or module must be there. Finding a module imports the packages above it.
     """
-    given = options or {}
+    given = dict(options or {})
     if ":" in name:
-        _check_options(name, given, takes=())
-        user.find(name)
+        declared = user.declared(name)
+        declared.check([key for key in given if key != INIT.name], spell=spell)
+        check_values((*declared.options, INIT), given, spell=spell)
     else:
-        _check_options(name, given, takes=_entry(name).options)
+        _check_options(name, given, takes=_entry(name).options, spell=spell)
 
 
 def build(
@@ -53,17 +57,18 @@ def build(
     """Build a model for samples of `input_shape`, with one output a class.
 
     Weights come from torch's current random state, as the option `init` says; see
-    `phalanx.models.initial`. A user's function gets whichever of `input_shape` and `classes` it
-    declares; what it raises comes through as it is.
+    `phalanx.models.initialise`. A user's function gets whichever of `input_shape` and `classes` it
+    declares, and the options; what it raises comes through as it is.
     """
     check(name, options)
     given = dict(options or {})
     init = given.pop(INIT.name, initial.OWN)
     if ":" in name:
-        model = user.build(name, input_shape=input_shape, classes=classes)
+        own = importlib.import_module("phalanx.models.user_model")
+        model: nn.Module = own.build(name, given, input_shape=input_shape, classes=classes)
     else:
         model = _build(_entry(name), given, input_shape=input_shape, classes=classes)
-    initial.initialise(model, str(init))
+    importlib.import_module("phalanx.models.initialise").initialise(model, str(init))
     return model
 
 
@@ -77,13 +82,16 @@ def _build(
     return model
 
 
-def _check_options(name: str, options: Mapping[str, object], *, takes: tuple[Option, ...]) -> None:
-    accepted = {option.name: option for option in (*takes, INIT)}
+def _check_options(
+    name: str, options: Mapping[str, object], *, takes: tuple[Option, ...], spell: Spelling
+) -> None:
+    accepted = (*takes, INIT)
     for key, value in options.items():
-        if key not in accepted:
-            takes_what = ", ".join(accepted) if takes else f"no options but {INIT.name}"
-            raise UsageError(f"model {name} takes {takes_what}, got {key}={value!r}")
-        accepted[key].check(value)
+        if key not in names_of(accepted):
+            known = ", ".join(map(spell, names_of(accepted)))
+            takes_what = known if takes else f"no options but {spell(INIT.name)}"
+            raise UsageError(f"model {name} takes {takes_what}, not {spell(key)}={value!r}")
+    check_values(accepted, options, spell=spell)
 
 
 def _entry(name: str) -> ModelEntry:

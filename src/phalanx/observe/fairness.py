@@ -1,13 +1,11 @@
 """What makes a comparison of finished runs unfair: what differs besides the way they trained."""
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from phalanx.observe.rows import FinishedRun
-from phalanx.settings.table import Settings
+from phalanx.settings.panels import names_in
 
-_GROUPS = ("Data", "Model", "Training")
 #: Said by the global batch, or without any effect on the training.
 _ELSEWHERE = ("data_dir", "batch_size", "batch_size_per_rank", "evaluate_first")
 
@@ -30,10 +28,12 @@ def differences(runs: Sequence[FinishedRun]) -> list[str]:
 def _facts(run: FinishedRun) -> dict[str, Any]:
     settings = run.settings
     facts: dict[str, Any] = {
-        field.name: getattr(settings, field.name)
-        for field in dataclasses.fields(Settings)
-        if field.metadata["group"] in _GROUPS and field.name not in _ELSEWHERE
+        name: getattr(settings, name)
+        for name in names_in("Data", "Model", "Training")
+        if name not in _ELSEWHERE
     }
+    for part in ("dataset", "model"):
+        facts |= settings.own.get(part, {})
     facts["batch"] = settings.batch(run.row.ranks or 1)
     facts["shards"] = settings.shards
     facts["host"] = host_name(run.host)

@@ -1,6 +1,6 @@
 """The trainings of a comparison, planned before the first one starts: the same but for the way.
 
-Nothing here imports torch, unless a device other than the CPU is asked for.
+Nothing here imports torch.
 """
 
 import dataclasses
@@ -11,14 +11,14 @@ from typing import Any
 
 from phalanx.comm.launch.process import available_cores
 from phalanx.errors import PhalanxError, UsageError
+from phalanx.options import names_of
+from phalanx.settings.panels import default_of
 from phalanx.settings.rules import check_settings
-from phalanx.settings.table import Settings
+from phalanx.settings.table import SETTINGS, Settings
 from phalanx.strategies import registry
-from phalanx.wording import unknown
+from phalanx.wording import flag, negative_flag
 
 CPU = "cpu"
-_CUDA = "cuda"
-_FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
 
 
 @dataclass(frozen=True)
@@ -56,25 +56,24 @@ class Planned:
 
     def flags(self) -> list[str]:
         """What to call `phalanx train` with, the run's folder aside."""
-        flags = train_flags(dataclasses.replace(self.settings, output=None, profile=True))
+        flags = train_flags(self.settings.changed(output=None, profile=True))
         return [*flags, f"--device={self.device}"]
 
 
 def train_flags(settings: Settings) -> list[str]:
     """The flags that give `phalanx train` these settings."""
-    flags = []
-    for name, field in _FIELDS.items():
-        value = getattr(settings, name)
-        flag = "--" + name.replace("_", "-")
-        if value == field.default:
-            continue
-        if isinstance(value, bool):
-            flags.append(flag if value else f"--no-{flag[2:]}")
-        elif isinstance(value, tuple):
-            flags.append(f"{flag}={','.join(map(str, value))}")
-        else:
-            flags.append(f"{flag}={value}")
-    return flags
+    ours = {name: getattr(settings, name) for name in SETTINGS}
+    given = {name: value for name, value in ours.items() if value != default_of(name)}
+    for own in settings.own.values():
+        given |= own
+    return [_spelled(name, value) for name, value in given.items()]
+
+
+def _spelled(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return flag(name) if value else negative_flag(name)
+    text = ",".join(map(str, value)) if isinstance(value, tuple) else value
+    return f"{flag(name)}={text}"
 
 
 def plan(
@@ -88,8 +87,7 @@ def plan(
     _check_common(settings, names, ranks=ranks)
     options = settings.strategy_options
     _check_options(options, names)
-    common = _without_options(
-        settings,
+    common = settings.with_strategy(None, {}).changed(
         # By the rank, a batch would depend on the ranks.
         batch_size=settings.batch(ranks),
         batch_size_per_rank=None,
@@ -102,9 +100,9 @@ def plan(
             if name == "single":
                 planned += _baselines(common, device)
                 continue
-            entry = registry.STRATEGIES.get(name)
-            own = {key: value for key, value in options.items() if entry and key in entry.options}
-            asked = dataclasses.replace(common, strategy=name, ranks=ranks, **own)
+            takes = names_of(registry.options_of(name))
+            its = {key: value for key, value in options.items() if key in takes}
+            asked = common.with_strategy(name, its).changed(ranks=ranks)
             planned.append(_planned(name, asked, device))
     if planned and all(one.refusal is not None for one in planned):
         first = planned[0].refusal
@@ -119,7 +117,7 @@ def _baselines(common: Settings, device: str) -> list[Planned]:
     return [
         _planned(
             f"single, {threads} thread{'s' if threads > 1 else ''}",
-            dataclasses.replace(common, strategy="single", ranks=1, threads=threads),
+            common.changed(strategy="single", ranks=1, threads=threads),
             device,
         )
         for threads in counts
@@ -145,41 +143,26 @@ def _refusal(planned: Planned) -> Refusal | None:
 
 def _check_common(settings: Settings, names: Iterable[str], *, ranks: int) -> None:
     """Raise for what is wrong whatever the strategy: names, the data, the model, the folder."""
-    if ranks < 1:
-        raise UsageError(f"--ranks must be at least 1, not {ranks}")
+    SETTINGS["ranks"].check(ranks, spell=flag)
     for name in names:
         if name not in registry.STRATEGIES:  # a user's own, or unknown
             registry.check(name, ranks)
-    check_settings(_without_options(settings, strategy="single", ranks=1), 1)
+    check_settings(settings.with_strategy("single", {}).changed(ranks=1), 1)
 
 
-def _check_options(options: dict[str, Any], names: Iterable[str]) -> None:
+def _check_options(options: dict[str, Any], names: Sequence[str]) -> None:
     """Raise for an option that none of the strategies has, or a value that none can take."""
-    chosen = [registry.STRATEGIES[name] for name in names if name in registry.STRATEGIES]
     for name, value in options.items():
-        owner = next((entry for entry in chosen if name in entry.options), None)
-        if owner is None:
-            owners = [one.name for one in registry.STRATEGIES.values() if name in one.options]
+        takers = [one for one in names if name in names_of(registry.options_of(one))]
+        if not takers:
+            owners = [one.name for one in registry.STRATEGIES.values() if one.takes(name)]
             raise UsageError(
-                f"--{name.replace('_', '-')} is an option of {' and '.join(owners)}, and the "
+                f"{flag(name)} is an option of {' and '.join(owners)}, and the "
                 f"strategies to compare are {', '.join(names)}: add one, or leave out the option"
             )
-        alone = Settings(strategy=owner.name, **{name: value})
-        check_settings(alone, max(2, owner.least_ranks))
-
-
-def _without_options(settings: Settings, **changes: Any) -> Settings:
-    defaults: dict[str, Any] = {name: _FIELDS[name].default for name in registry.OPTIONS}
-    return dataclasses.replace(settings, **(defaults | changes))
-
-
-def missing_device(device: str) -> str | None:
-    """Why there is no training on a device here, or None if there is."""
-    if device not in (CPU, _CUDA):
-        raise unknown("device", device, known=(CPU, _CUDA))
-    import torch
-
-    return None if device == CPU or torch.cuda.is_available() else "no such device here"
+        entry = registry.STRATEGIES.get(takers[0])
+        alone = Settings().with_strategy(takers[0], {name: value})
+        check_settings(alone, max(2, 1 if entry is None else entry.least_ranks))
 
 
 def command(flags: Iterable[str]) -> list[str]:

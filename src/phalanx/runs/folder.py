@@ -35,11 +35,14 @@ class RunFolder:
         """The folder the user named, or the next free one under runs/."""
         if settings.output is not None:
             return cls(_made(settings.output))
-        model = Path(settings.model.partition(":")[0]).stem
+        # A user's own is named by its file.
+        dataset, model = (
+            Path(name.partition(":")[0]).stem for name in (settings.dataset, settings.model)
+        )
         base = _made(Path("runs"))
         number = 1
         while True:
-            path = base / f"{settings.dataset}-{model}-{number}"
+            path = base / f"{dataset}-{model}-{number}"
             try:
                 path.mkdir()
             except FileExistsError:

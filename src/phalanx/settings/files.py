@@ -2,28 +2,57 @@
 
 import json
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from phalanx.errors import UsageError
-from phalanx.settings.table import Settings
+from phalanx.settings.own import OwnOptions, read_own
+from phalanx.settings.table import SETTINGS, Settings
+from phalanx.wording import key as key_of
 from phalanx.wording import unknown
 
 
-def read_settings(flags: dict[str, Any], config: Path | None = None) -> Settings:
+def read_settings(flags: Mapping[str, Any], config: Path | None = None) -> Settings:
     """Settings from a file and from flags, which win; a flag that is None was not given.
 
-    The file is TOML, or the config.json of a run.
+    The file is TOML, or the config.json of a run. What a user's own strategy, model or data set
+    declares is a flag and a key, too.
     """
-    values = {} if config is None else _read(config)
-    values |= {name: value for name, value in flags.items() if value is not None}
-    return Settings(**values)
+    given = {name: value for name, value in flags.items() if value is not None}
+    in_file = {} if config is None else _read(config)
+    own = read_own(in_file | given)
+    values = _checked(in_file, str(config), own=own) | given
+    return make_settings(values, own=own)
 
 
-def settings_from(values: dict[str, Any], *, source: str) -> Settings:
-    """Settings from plain values such as TOML or JSON gives; every name and type is checked."""
-    return Settings(**_checked(values, source))
+def make_settings(values: Mapping[str, Any], *, own: OwnOptions | None = None) -> Settings:
+    """Settings of values that are checked already, those of a user's own code among them."""
+    known = read_own(values) if own is None else own
+    ours = {name: value for name, value in values.items() if name in SETTINGS}
+    theirs = {name: value for name, value in values.items() if name in known.options}
+    return Settings(**ours, own=known.by_part(theirs))
+
+
+def settings_from(values: Mapping[str, Any], *, source: str) -> Settings:
+    """Settings as a run's config.json has them; every name and type of ours is checked.
+
+    What belongs to a user's own code is taken as it is: the code may be elsewhere by now.
+    """
+    ours = {name: value for name, value in values.items() if name != "own"}
+    own = {
+        part: {name: _without_lists(value) for name, value in given.items()}
+        for part, given in (values.get("own") or {}).items()
+    }
+    return Settings(**_checked(ours, source, own=OwnOptions({}, ())), own=own)
+
+
+def keys_in(config: Path) -> dict[str, Any]:
+    """What stands in a file by name, unchecked; nothing if it is none of ours."""
+    try:
+        return {key.replace("-", "_"): value for key, value in _read(config).items()}
+    except UsageError:  # another program's file, or a wrong one: whoever reads it says so
+        return {}
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -39,76 +68,25 @@ def _read(path: Path) -> dict[str, Any]:
         values = values.get("settings") if isinstance(values, dict) else None
         if not isinstance(values, dict):
             raise UsageError(f"--config {path}: has no settings, as the config.json of a run has")
-        values = {name: value for name, value in values.items() if name != "output"}
-    return _checked(values, str(path))
+        own = values.get("own") or {}
+        values = {name: value for name, value in values.items() if name not in ("output", "own")}
+        values |= {name: value for given in own.values() for name, value in given.items()}
+    return dict(values)
 
 
-def _checked(values: dict[str, Any], source: str) -> dict[str, Any]:
-    types = get_type_hints(Settings)
+def _checked(values: Mapping[str, Any], source: str, *, own: OwnOptions) -> dict[str, Any]:
+    known = SETTINGS | {name: one.option for name, one in own.options.items()}
     checked = {}
     for key, value in values.items():
         name = key.replace("-", "_")
-        if name not in types:
-            keys = [one.replace("_", "-") for one in types]
-            raise unknown("key", key, known=keys, note=f" (in {source})")
-        checked[name] = convert(value, types[name], where=f"{source}: '{key}'")
+        if name not in known:
+            note = "".join(f"; {obstacle}" for obstacle in own.obstacles)
+            keys = map(key_of, known)
+            raise unknown("key", key, known=keys, note=f" (in {source}){note}")
+        checked[name] = known[name].convert(value, where=f"{source}: '{key}'")
     return checked
 
 
-def convert(value: Any, kind: Any, *, where: str) -> Any:
-    """The value as a setting's type wants it; TOML and JSON have no paths and no tuples."""
-    kinds = alternatives(kind)
-    if value is None and type(None) in get_args(kind):
-        return None
-    for wanted in kinds:
-        if get_origin(wanted) is Literal and value in get_args(wanted):
-            return value
-        if wanted is Path and isinstance(value, str | Path):
-            return Path(value)
-        if wanted is float and type(value) in (int, float):
-            return float(value)
-        if wanted in (int, str, bool) and type(value) is wanted:
-            return value
-        if get_origin(wanted) is tuple and isinstance(value, list | tuple):
-            (item, _) = get_args(wanted)
-            if all(type(one) is item for one in value):
-                return tuple(value)
-    if isinstance(value, str) and str not in kinds:
-        return _parse(value, kinds, where=where)
-    raise UsageError(f"{where} must be {_described(kinds)}, not {value!r}")
-
-
-def alternatives(kind: Any) -> list[Any]:
-    """The types that a setting may have, None aside."""
-    if get_origin(kind) in (UnionType, Union):
-        return [part for part in get_args(kind) if part is not type(None)]
-    return [kind]
-
-
-def _parse(text: str, kinds: list[Any], *, where: str) -> Any:
-    """What a text stands for: `128,64` for a tuple, `64` for a number."""
-    for wanted in kinds:
-        if get_origin(wanted) is tuple:
-            (item, _) = get_args(wanted)
-            try:
-                return tuple(item(part.strip()) for part in text.split(",") if text.strip())
-            except ValueError as error:
-                raise UsageError(
-                    f"{where}: sizes are whole numbers such as 128,64, not '{text}'"
-                ) from error
-        if wanted is int and text.lstrip("-").isdigit():
-            return int(text)
-    raise UsageError(f"{where} must be {_described(kinds)}, not {text!r}")
-
-
-def _described(kinds: list[Any]) -> str:
-    names = []
-    for wanted in kinds:
-        if get_origin(wanted) is Literal:
-            names += [f"'{value}'" for value in get_args(wanted)]
-        elif get_origin(wanted) is tuple:
-            of = "whole numbers" if get_args(wanted)[0] is int else "names"
-            names.append(f"a list of {of}")
-        else:
-            names.append(f"a {wanted.__name__}")
-    return " or ".join(names)
+def _without_lists(value: Any) -> Any:
+    """JSON has no tuples."""
+    return tuple(value) if isinstance(value, list) else value

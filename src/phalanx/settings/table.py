@@ -4,184 +4,140 @@ Nothing here imports torch: settings are read and checked before any rank starts
 """
 
 import dataclasses
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from phalanx import data
-from phalanx.comm.algorithms import ALGORITHMS
-from phalanx.models.initial import FORMS as INIT_FORMS
-from phalanx.models.options import OUTPUT_ACTIVATIONS
+from phalanx import data, models
+from phalanx.options import Option, names_of
+from phalanx.settings.fields import of, options_of, setting, with_options
 from phalanx.settings.metrics import METRICS, parse_goal
 from phalanx.settings.optimizers import OPTIMIZERS, parse_options
+from phalanx.strategies.options import ACCUMULATE, CLIP_NORM, SHARDS
 from phalanx.strategies.registry import OPTIONS
 
 
-def _setting(default: Any, group: str, help: str, *, choices: tuple[str, ...] = ()) -> Any:  # noqa: A002
-    return dataclasses.field(
-        default=default, metadata={"group": group, "help": help, "choices": choices}
-    )
-
-
 @dataclass(frozen=True, kw_only=True)
+@with_options
 class Settings:
-    """What to train on what, how, and over how many ranks."""
+    """What to train on what, how, and over how many ranks.
 
-    dataset: str = _setting("digits", "Data", "The data set; `phalanx datasets` lists them.")
-    data_dir: Path | None = _setting(
+    Besides what stands here there is a field for each option that a data set, a model or a strategy
+    declares; where it was not given, it is None, or False for a switch.
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+    dataset: str = setting(
+        "digits", "Data", "A name from `phalanx datasets`, or FILE.py:FUNCTION, or MODULE:FUNCTION."
+    )
+    data_dir: Path | None = setting(
         None,
         "Data",
         "Folder with the data set's files, or for csv, mat and npz the file "
         "[default: $PHALANX_DATA/DATASET]",
     )
-    validation_split: float = _setting(
-        0.0, "Data", "Share of the training samples held out and evaluated after every epoch."
+    validation_split: float = setting(
+        0.0,
+        "Data",
+        "Share of the training samples held out and evaluated after every epoch.",
+        at_least=0,
+        below=1,
     )
-    test_as_validation: bool = _setting(
+    test_as_validation: bool = setting(
         False, "Data", "Evaluate on the test samples after every epoch, and hold out none."
     )
-    test_split: float | None = _setting(
-        None,
-        "Data",
-        "csv, images, mat, npz: share of the samples to test with where there is no test part; "
-        "0 tests on the training samples [default: 0.2]",
-    )
-    target: str | None = _setting(
-        None, "Data", "csv: name or number of the column with the classes [default: the last]"
-    )
-    drop: str | None = _setting(
-        None, "Data", "csv: columns to leave out, by name or number, separated by commas."
-    )
-    resize: str | None = _setting(
-        None,
-        "Data",
-        "Size to bring images to, such as 64x48, height first [default for images: 64x64]",
-    )
-    pool: str | None = _setting(
-        None, "Data", "Size to average images down to, such as 20x20, area by area."
-    )
-    normalise: bool = _setting(
-        False,
-        "Data",
-        "Bring each channel or column to mean 0 and deviation 1, by training samples.",
-    )
-    flip: bool = _setting(False, "Data", "Mirror images left to right at random, in training.")
-    crop: int | None = _setting(
-        None, "Data", "Move images by up to N pixels at random, in training."
-    )
-    skip_bad: bool = _setting(
-        False, "Data", "images: leave out files that cannot be read, rather than stop at the first."
-    )
-    cache: int | None = _setting(
-        None, "Data", "images: MiB of decoded images that each rank keeps [default: 512]"
-    )
-    shape: str | None = _setting(
-        None, "Data", "synthetic: the shape of a sample [default: 3x32x32]"
-    )
-    classes: int | None = _setting(None, "Data", "synthetic: the number of classes [default: 10]")
-    samples: int | None = _setting(
-        None, "Data", "synthetic: the number of training samples [default: 50000]"
-    )
 
-    model: str = _setting(
+    model: str = setting(
         "mlp", "Model", "A name from `phalanx models`, or FILE.py:FUNCTION, or MODULE:FUNCTION."
     )
-    hidden: tuple[int, ...] | None = _setting(
-        None, "Model", "mlp: sizes of the hidden layers, such as 128,64 [default: 128]"
-    )
-    activation: str | None = _setting(
-        None,
-        "Model",
-        "mlp: what follows each hidden layer [default: relu]",
-        choices=("relu", "tanh", "sigmoid"),
-    )
-    output_activation: str | None = _setting(
-        None,
-        "Model",
-        "mlp: what follows the last layer [default: none]",
-        choices=OUTPUT_ACTIVATIONS,
-    )
-    standardise: bool = _setting(
-        False,
-        "Model",
-        "mlp: every linear layer but the first reads activations of mean 0 and standard deviation "
-        "1 over each sample's features.",
-    )
-    init: str | None = _setting(
-        None,
-        "Model",
-        f"Initial weights of linear and convolution layers: {INIT_FORMS}. Biases are zero, but "
-        "under uniform drawn as well [default: torch]",
-    )
-    weights: Path | None = _setting(
+    weights: Path | None = setting(
         None,
         "Model",
         "A file with the weights to start from: a run's model.safetensors, or for mlp a .mat with "
         "Theta1, Theta2 and so on, a row an output, its bias first.",
     )
 
-    epochs: int = _setting(5, "Training", "How often to go through the training samples.")
-    batch_size: int | Literal["full"] | None = _setting(
+    epochs: int = setting(
+        5, "Training", "How often to go through the training samples.", at_least=0
+    )
+    batch_size: int | Literal["full"] | None = setting(
         None,
         "Training",
         "Samples a step, over all ranks together: full for all there are, 1 for one by one "
         "[default: 64]",
+        at_least=1,
     )
-    batch_size_per_rank: int | None = _setting(
-        None, "Training", "Samples a step and rank: the other way to say it."
+    batch_size_per_rank: int | None = setting(
+        None, "Training", "Samples a step and rank: the other way to say it.", at_least=1
     )
-    steps_per_epoch: int | None = _setting(
-        None, "Training", "Steps after which an epoch is over [default: all samples once]"
+    steps_per_epoch: int | None = setting(
+        None,
+        "Training",
+        "Steps after which an epoch is over [default: all samples once]",
+        at_least=1,
     )
-    optimizer: str = _setting("sgd", "Training", "The optimizer.", choices=tuple(OPTIMIZERS))
-    learning_rate: float | None = _setting(
-        None, "Training", "The learning rate [default: 0.05 for sgd, torch's own for others]"
+    optimizer: str = setting("sgd", "Training", "The optimizer.", choices=tuple(OPTIMIZERS))
+    learning_rate: float | None = setting(
+        None,
+        "Training",
+        "The learning rate [default: 0.05 for sgd, torch's own for others]",
+        at_least=0,
     )
-    momentum: float | None = _setting(None, "Training", "sgd, rmsprop: its momentum [default: 0]")
-    optimizer_options: str = _setting(
+    momentum: float | None = setting(
+        None, "Training", "sgd, rmsprop: its momentum [default: 0]", at_least=0
+    )
+    optimizer_options: str = setting(
         "", "Training", 'More of the optimizer\'s options, such as "eps=1e-6 betas=0.9,0.95".'
     )
-    scale_learning_rate: str = _setting(
+    scale_learning_rate: str = setting(
         "no",
         "Training",
         "Multiply the learning rate by the ranks that train, or by their square root.",
         choices=("no", "linear", "sqrt"),
     )
-    warm_up: float = _setting(
-        0.0, "Training", "Epochs, or parts of one, in which the learning rate rises to its value."
+    warm_up: float = setting(
+        0.0,
+        "Training",
+        "Epochs, or parts of one, in which the learning rate rises to its value.",
+        at_least=0,
     )
-    schedule: str = _setting(
+    schedule: str = setting(
         "constant",
         "Training",
         "How the learning rate falls: in steps, as half a cosine, or when the loss stays put.",
         choices=("constant", "step", "cosine", "plateau"),
     )
-    schedule_epochs: int | None = _setting(
+    schedule_epochs: int | None = setting(
         None,
         "Training",
         "step: epochs between two falls; plateau: epochs to wait for a better loss [default: 10]",
+        at_least=1,
     )
-    schedule_factor: float | None = _setting(
+    schedule_factor: float | None = setting(
         None,
         "Training",
         "step, plateau: what a fall multiplies the learning rate by [default: 0.1]",
+        above=0,
+        below=1,
     )
-    patience: int | None = _setting(
-        None, "Training", "Stop after N epochs without a better loss [default: never]"
+    patience: int | None = setting(
+        None, "Training", "Stop after N epochs without a better loss [default: never]", at_least=1
     )
-    stop_at: str | None = _setting(
+    stop_at: str | None = setting(
         None, "Training", "Stop when a metric has a value, such as accuracy=0.98 or loss=0.1."
     )
-    keep_best: bool = _setting(
+    keep_best: bool = setting(
         False, "Training", "Keep the weights of the epoch with the lowest loss, not the last ones."
     )
-    clip_norm: float | None = _setting(
-        None, "Training", "Clip gradients to this global norm [default: no clipping]"
-    )
-    accumulate: int = _setting(
-        1, "Training", "Compute each rank's share of a batch in N passes, to save memory."
-    )
-    loss: str = _setting(
+    clip_norm: float | None = of(CLIP_NORM, "Training")
+    accumulate: int = of(ACCUMULATE, "Training", always=True)
+    loss: str = setting(
         "cross-entropy",
         "Training",
         "The loss. Binary cross-entropy adds up over the outputs of a sample; squared and absolute "
@@ -191,127 +147,82 @@ class Settings:
             *("squared-error", "absolute-error", "hinge"),
         ),
     )
-    reduction: str = _setting(
+    reduction: str = setting(
         "mean", "Training", "The loss is a mean or a sum over a batch.", choices=("mean", "sum")
     )
-    dtype: str = _setting(
+    dtype: str = setting(
         "float32",
         "Training",
         "What weights and samples are kept in.",
         choices=("float32", "float64", "bfloat16"),
     )
-    autocast: str | None = _setting(
+    autocast: str | None = setting(
         None,
         "Training",
         "Compute forward passes in 16 bits where torch deems that safe [default: as weights are]",
         choices=("bfloat16",),
     )
-    compile: bool = _setting(
+    compile: bool = setting(
         False, "Training", "Compile forward and backward into one function, if that is faster."
     )
-    memory_format: str = _setting(
+    memory_format: str = setting(
         "auto",
         "Training",
         "How images are laid out; auto is channels-last for models with convolutions.",
         choices=("auto", "channels-last", "preserve"),
     )
-    metrics: tuple[str, ...] = _setting(
+    metrics: tuple[str, ...] = setting(
         (),
         "Training",
         "What to measure besides loss and accuracy, such as top-5,confusion. "
         f"Known: {', '.join(METRICS)}.",
     )
-    seed: int = _setting(0, "Training", "Decides initial weights, data order and dropout.")
-    evaluate_first: bool = _setting(
+    seed: int = setting(
+        0, "Training", "Decides initial weights, data order and dropout.", at_least=0, below=2**63
+    )
+    evaluate_first: bool = setting(
         False, "Training", "Evaluate on the test samples before the first epoch, too."
     )
 
-    strategy: str | None = _setting(
+    strategy: str | None = setting(
         None,
         "Parallelism",
         "How ranks work together; `phalanx strategies` explains. Your own is FILE.py:CLASS. "
         "[default: single on one rank, central on more]",
     )
-    ranks: int | None = _setting(
-        None, "Parallelism", "Ranks to start [default: 1, or those mpirun or srun started]"
-    )
-    shards: int | None = _setting(
+    ranks: int | None = setting(
         None,
         "Parallelism",
-        "Cut each batch into N parts, whatever the ranks: bit for bit the same weights on 1 to N "
-        "ranks (and one thread a rank unless told otherwise) [default: a part a rank]",
+        "Ranks to start [default: 1, or those mpirun or srun started]",
+        at_least=1,
     )
-    algorithm: str | None = _setting(
+    shards: int | None = of(SHARDS, "Parallelism")
+    threads: int | None = setting(
         None,
         "Parallelism",
-        "allreduce: how MPI adds up gradients; Open MPI alone has a switch for it [default: auto]",
-        choices=ALGORITHMS,
+        "Threads a rank [default: OMP_NUM_THREADS, or cores ÷ ranks]",
+        at_least=1,
     )
-    overlap: bool = _setting(
-        False, "Parallelism", "allreduce: exchange gradients while the backward pass goes on."
-    )
-    compress: str | None = _setting(
-        None,
-        "Parallelism",
-        "allreduce: exchange gradients in 16 bits [default: as they are]",
-        choices=("fp16", "bf16"),
-    )
-    exchange: str | None = _setting(
-        None,
-        "Parallelism",
-        "server: what workers send, gradients or the weight changes that their own optimizers make "
-        "[default: gradients]",
-        choices=("gradients", "changes"),
-    )
-    max_staleness: int | None = _setting(
-        None,
-        "Parallelism",
-        "async: how many batches a worker may run ahead of the slowest; 0 is in step [default: 4]",
-    )
-    staleness_aware: bool = _setting(
-        False, "Parallelism", "async: the staler a gradient, the smaller its learning rate."
-    )
-    every: int | None = _setting(
-        None, "Parallelism", "local: average the weights every N steps [default: 8]"
-    )
-    outer_momentum: float | None = _setting(
-        None, "Parallelism", "local: momentum of the averaged weights' changes [default: 0]"
-    )
-    cut: tuple[int, ...] | None = _setting(
-        None,
-        "Parallelism",
-        "pipeline: the layers that stages begin with, such as 3,7 [default: by measured times]",
-    )
-    micro_batches: int | None = _setting(
-        None,
-        "Parallelism",
-        "pipeline: parts of a batch in flight [default: --shards, or twice the stages]",
-    )
-    replicas: int | None = _setting(
-        None,
-        "Parallelism",
-        "pipeline, tensor: copies of the model, trained in data parallelism [default: 1]",
-    )
-    threads: int | None = _setting(
-        None, "Parallelism", "Threads a rank [default: OMP_NUM_THREADS, or cores ÷ ranks]"
-    )
-    bind: bool = _setting(True, "Parallelism", "Bind each rank to cores of its own.")
-    device: str = _setting(
+    bind: bool = setting(True, "Parallelism", "Bind each rank to cores of its own.")
+    device: str = setting(
         "auto",
         "Parallelism",
         "Where to compute; auto is a GPU a rank, where all ranks have one, and else the CPU.",
         choices=("auto", "cpu", "cuda"),
     )
 
-    profile: bool = _setting(
+    profile: bool = setting(
         False, "Output", "Show where the time went, phase by phase and rank by rank."
     )
-    trace: Path | None = _setting(
+    trace: Path | None = setting(
         None, "Output", "Write a trace for ui.perfetto.dev or chrome://tracing, a track a rank."
     )
-    output: Path | None = _setting(
+    output: Path | None = setting(
         None, "Output", "The run's folder, new or empty [default: the next free runs/NAME]"
     )
+
+    #: What a user's own strategy, model and data set declare, by "strategy", "model" and "dataset".
+    own: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     def global_batch(self, ranks: int, *, samples: int) -> int:
         """Samples a step over all ranks, of so many there are."""
@@ -326,25 +237,23 @@ class Settings:
 
     @property
     def data_options(self) -> dict[str, Any]:
-        """The options for the data set and the steps on its samples that were given."""
-        given = {name: getattr(self, name) for name in data.OPTIONS}
-        return {
-            name: value
-            for name, value in given.items()
-            if value is not None and value is not False  # 0 is a choice
-        }
+        """The options for the data set and its samples that were given, and the seed."""
+        return self._given(data.OPTIONS, "dataset") | {"seed": self.seed}
 
     @property
     def model_options(self) -> dict[str, Any]:
         """The options for the model that were given."""
-        given = {
-            "hidden": self.hidden,
-            "activation": self.activation,
-            "output_activation": self.output_activation,
-            "standardise": self.standardise or None,
-            "init": self.init,
-        }
-        return {name: value for name, value in given.items() if value is not None}
+        return self._given(models.OPTIONS, "model")
+
+    @property
+    def strategy_options(self) -> dict[str, Any]:
+        """The options for the strategy that were given."""
+        return self._given(OPTIONS, "strategy")
+
+    def _given(self, options: Iterable[Option], part: str) -> dict[str, Any]:
+        values = {name: getattr(self, name) for name in names_of(options)}
+        given = {name: one for name, one in values.items() if one is not None and one is not False}
+        return given | dict(self.own.get(part, {}))
 
     @property
     def optimizer_choices(self) -> dict[str, Any]:
@@ -357,15 +266,19 @@ class Settings:
         """The metric that ends the training, and its value."""
         return None if self.stop_at is None else parse_goal(self.stop_at)
 
-    @property
-    def strategy_options(self) -> dict[str, Any]:
-        """The options for the strategy that were given."""
-        given = {name: getattr(self, name) for name in OPTIONS}
-        return {
-            name: value
-            for name, value in given.items()
-            if value is not None and value is not False  # 0 is a choice
-        }
+    def changed(self, **values: Any) -> "Settings":
+        """The same but for these values."""
+        return dataclasses.replace(self, **values)
+
+    def with_strategy(self, name: str | None, options: Mapping[str, Any]) -> "Settings":
+        """The same by another strategy, with these options and no others of any strategy."""
+        names = names_of(OPTIONS)
+        none = {one.name: one.default for one in dataclasses.fields(self) if one.name in names}
+        ours = {one: value for one, value in options.items() if one in none}
+        own = {one: value for one, value in options.items() if one not in none}
+        kept = {part: given for part, given in self.own.items() if part != "strategy"}
+        whole = kept | ({"strategy": own} if own else {})
+        return self.changed(strategy=name, **(none | ours), own=whole)
 
     def for_json(self) -> dict[str, Any]:
         """All settings by name, as JSON knows them."""
@@ -373,7 +286,5 @@ class Settings:
         return {name: str(v) if isinstance(v, Path) else v for name, v in plain.items()}
 
 
-def defaults(group: str) -> dict[str, Any]:
-    """The settings of a group by name, as they are when a user says nothing."""
-    fields = dataclasses.fields(Settings)
-    return {field.name: field.default for field in fields if field.metadata["group"] == group}
+#: What every setting but `own` is, takes and says of itself.
+SETTINGS = options_of(Settings)

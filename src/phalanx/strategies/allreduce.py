@@ -15,10 +15,11 @@ from torch import Tensor, nn
 
 from phalanx.clock import phase
 from phalanx.comm import algorithms
+from phalanx.comm.algorithm_names import AUTO
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch, cut
 from phalanx.errors import UsageError
-from phalanx.exchange.compression import COMPRESSIBLE, COMPRESSIONS, CompressedSum, Compression
+from phalanx.exchange.compression import COMPRESSIBLE, CompressedSum, Compression
 from phalanx.exchange.flat import FlatParameters
 from phalanx.exchange.overlap import BlockBucket, Overlap, cut_in_buckets
 from phalanx.exchange.rows import RowSum
@@ -36,15 +37,15 @@ from phalanx.strategies.building_blocks.whole_model import (
     load_whole,
     whole_state,
 )
-from phalanx.wording import unknown
+from phalanx.strategies.rules import check_bound, check_fields
 
 
 @dataclass(frozen=True)
 class Allreduce(Strategy):
     """One exchange of the flat gradient a step."""
 
-    #: How MPI adds up: one of `phalanx.comm.algorithms.ALGORITHMS`.
-    algorithm: str = algorithms.AUTO
+    #: How MPI adds up: one of `phalanx.comm.algorithm_names.ALGORITHMS`.
+    algorithm: str = AUTO
     #: Exchange gradients during the backward pass, as they come.
     overlap: bool = False
     #: Exchange gradients in 16 bits.
@@ -53,30 +54,14 @@ class Allreduce(Strategy):
     bucket_bytes: int = 1 << 20
 
     def __post_init__(self) -> None:
-        algorithms.check(self.algorithm, started=self.overlap)
-        if self.compress is not None and self.compress not in COMPRESSIONS:
-            raise unknown("compression", self.compress, known=COMPRESSIONS)
-        if self.compress is not None and self.algorithm != algorithms.AUTO:
-            raise UsageError(
-                f"algorithm '{self.algorithm}' is for MPI's own sums, and compressed gradients "
-                "are not added up by MPI: choose one of the two"
-            )
+        check_fields("allreduce", self)
         if self.bucket_bytes < 1:
             raise UsageError(f"bucket_bytes must be at least 1, not {self.bucket_bytes}")
 
     def bind(self, comm: Communicator, task: Task) -> Worker:
-        if self.overlap and task.compile:
-            raise UsageError(
-                "a compiled backward pass brings all gradients at once, which leaves nothing to "
-                "overlap: leave out one of the two"
-            )
+        check_bound("allreduce", self, task, ranks=comm.size)
         if task.shards is None:
             return AllreduceWorker(comm, task, self)
-        if self != Allreduce(bucket_bytes=self.bucket_bytes):
-            raise UsageError(
-                "fixed shards are added up in an order of their own, which leaves nothing to an "
-                "algorithm, to overlap or to compression: leave out those, or the shards"
-            )
         return ShardedAllreduceWorker(comm, task, task.shards)
 
 

@@ -15,8 +15,8 @@ from torch.optim import Optimizer
 
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
-from phalanx.errors import UsageError
 from phalanx.state import State
+from phalanx.strategies.rules import check_task
 
 Reduction = Literal["mean", "sum"]
 
@@ -58,19 +58,7 @@ class Task:
     autocast: torch.dtype | None = None
 
     def __post_init__(self) -> None:
-        if self.shards is not None and self.shards < 1:
-            raise UsageError(f"shards must be at least 1, not {self.shards}")
-        if self.shards is not None and self.compile:
-            raise UsageError(
-                "compiled code depends on the sizes that a rank has seen, and so do its last bits, "
-                "which fixed shards promise: leave out compile, or the shards"
-            )
-        if self.autocast is not None and self.compile:
-            raise UsageError("autocast is not for compiled passes: leave out compile, or autocast")
-        if self.accumulate < 1:
-            raise UsageError(f"accumulate must be at least 1, not {self.accumulate}")
-        if self.clip_norm is not None and not self.clip_norm > 0:
-            raise UsageError(f"clip_norm must be above 0, not {self.clip_norm}")
+        check_task(self)
 
 
 @dataclass(frozen=True)

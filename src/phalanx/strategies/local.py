@@ -26,7 +26,6 @@ from torch import Tensor
 from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
-from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
 from phalanx.state import Share, State
 from phalanx.state.model import PARAMETERS, parameter_names
@@ -40,7 +39,7 @@ from phalanx.strategies.building_blocks.whole_model import (
     load_whole,
     whole_state,
 )
-from phalanx.strategies.registry import SHARDED
+from phalanx.strategies.rules import check_bound, check_fields
 
 #: What a state in which every rank has weights of its own is known by.
 _SHARES = "local"
@@ -56,18 +55,10 @@ class Local(Strategy):
     outer_momentum: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.every < 1:
-            raise UsageError(f"every must be at least 1, not {self.every}")
-        if not 0 <= self.outer_momentum < 1:
-            raise UsageError(f"outer_momentum must be from 0 to below 1, not {self.outer_momentum}")
+        check_fields("local", self)
 
     def bind(self, comm: Communicator, task: Task) -> Worker:
-        if task.shards is not None:
-            raise UsageError(
-                "strategy 'local' gives other weights on other numbers of ranks, which fixed "
-                "shards rule out: leave out the shards, or take one of the strategies that keep "
-                f"them: {', '.join(SHARDED)}"
-            )
+        check_bound("local", self, task, ranks=comm.size)
         return LocalWorker(comm, task, self)
 
 

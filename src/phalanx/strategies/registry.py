@@ -6,8 +6,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from phalanx.errors import UsageError
+from phalanx.options import Option, check_values, names_of
+from phalanx.strategies import options as declared
 from phalanx.strategies import user
-from phalanx.wording import unknown
+from phalanx.wording import Spelling, argument, unknown
 
 if TYPE_CHECKING:
     from phalanx.strategies.base import Strategy
@@ -35,7 +37,11 @@ class StrategyEntry:
     #: Whether it trains models on GPUs.
     on_gpus: bool = False
     #: Fields of the strategy that a user may set.
-    options: tuple[str, ...] = ()
+    options: tuple[Option, ...] = ()
+
+    def takes(self, option: str) -> bool:
+        """Whether an option of this name is among its own."""
+        return option in names_of(self.options)
 
 
 _ENTRIES = (
@@ -57,7 +63,7 @@ _ENTRIES = (
         also_called="collective, mirrored, Horovod, DDP",
         when="for optimizers that central refuses, and over slow networks with --overlap",
         on_gpus=True,
-        options=("algorithm", "overlap", "compress"),
+        options=(declared.ALGORITHM, declared.OVERLAP, declared.COMPRESS),
     ),
     StrategyEntry(
         name="central",
@@ -76,7 +82,7 @@ _ENTRIES = (
         when="to compare with, or where one rank must hold the optimizer",
         least_ranks=2,
         serving_ranks=1,
-        options=("exchange",),
+        options=(declared.EXCHANGE,),
     ),
     StrategyEntry(
         name="gather",
@@ -96,7 +102,7 @@ _ENTRIES = (
         least_ranks=2,
         serving_ranks=1,
         keeps_shards=False,
-        options=("max_staleness", "staleness_aware"),
+        options=(declared.MAX_STALENESS, declared.STALENESS_AWARE),
     ),
     StrategyEntry(
         name="local",
@@ -108,7 +114,7 @@ _ENTRIES = (
         when="slow networks, if fewer exchanges are worth other results than those of one rank",
         keeps_shards=False,
         on_gpus=True,
-        options=("every", "outer_momentum"),
+        options=(declared.EVERY, declared.OUTER_MOMENTUM),
     ),
     StrategyEntry(
         name="pipeline",
@@ -118,7 +124,7 @@ _ENTRIES = (
         also_called="model parallelism by layers, GPipe, 1F1B",
         when="sequential models too large for one rank",
         splits_model=True,
-        options=("cut", "micro_batches", "replicas"),
+        options=(declared.CUT, declared.MICRO_BATCHES, declared.REPLICAS),
     ),
     StrategyEntry(
         name="tensor",
@@ -128,7 +134,7 @@ _ENTRIES = (
         also_called="model parallelism inside layers, Megatron",
         when="single layers too large for one rank, over a fast connection",
         splits_model=True,
-        options=("replicas",),
+        options=(declared.REPLICAS,),
     ),
 )
 STRATEGIES = {entry.name: entry for entry in _ENTRIES}
@@ -139,9 +145,9 @@ SHARDED = tuple(entry.name for entry in _ENTRIES if entry.keeps_shards)
 #: Those that train models on GPUs.
 ON_GPUS = tuple(entry.name for entry in _ENTRIES if entry.on_gpus)
 #: Options that are for gradients in CPU memory.
-_ON_CPUS_ALONE = frozenset({"algorithm", "compress"})
+_ON_CPUS_ALONE = frozenset(names_of((declared.ALGORITHM, declared.COMPRESS)))
 #: Every option that some strategy has.
-OPTIONS = tuple(dict.fromkeys(option for entry in _ENTRIES for option in entry.options))
+OPTIONS = tuple({option.name: option for entry in _ENTRIES for option in entry.options}.values())
 
 
 def default_strategy(ranks: int, options: Iterable[str] = (), *, central: bool = True) -> str:
@@ -151,42 +157,55 @@ def default_strategy(ranks: int, options: Iterable[str] = (), *, central: bool =
     """
     if wanted := set(options):
         for entry in _ENTRIES:
-            if wanted <= set(entry.options):
+            if wanted <= set(names_of(entry.options)):
                 return entry.name
     if ranks == 1:
         return "single"
     return "central" if central else "allreduce"
 
 
-def check(name: str, ranks: int, *, options: Iterable[str] = ()) -> None:
+def options_of(name: str) -> tuple[Option, ...]:
+    """What a strategy takes, one of a user's own as well; nothing if there is none of this name."""
+    if ":" in name:
+        return user.declared(name).options
+    return STRATEGIES[name].options if name in STRATEGIES else ()
+
+
+def check(
+    name: str,
+    ranks: int,
+    *,
+    options: Mapping[str, Any] | None = None,
+    spell: Spelling = argument,
+) -> None:
     """Raise UsageError unless a strategy of this name takes the options and so many ranks.
 
     A name with a colon is a user's strategy, `path/to/file.py:Class` or `package.module:Class`: its
     file or module must be there. It takes any number of ranks, as far as is known here.
     """
-    if ":" in name:
-        user.find(name)
-        _check_options(name, options, takes=())
-        return
-    if name not in STRATEGIES:
+    if ":" not in name and name not in STRATEGIES:
         raise unknown(
             "strategy", name, known=STRATEGIES, note=f"; your own is named as {user.FORMS}"
         )
-    _check_ranks(STRATEGIES[name], ranks)
-    _check_options(name, options, takes=STRATEGIES[name].options)
+    _check_options(name, options or {}, spell=spell)
+    check_ranks(name, ranks, spell=spell)
 
 
 def make(name: str, options: Mapping[str, Any] | None = None) -> "Strategy":
     """The strategy of this name; options that are not given are its defaults."""
+    given = options or {}
     if ":" in name:
-        _check_options(name, options or (), takes=())
-        return user.make(name)
+        _check_options(name, given)
+        own: Strategy = import_module("phalanx.strategies.user_strategy").make(name, given)
+        return own
     module, _, attribute = STRATEGIES[name].target.partition(":")
-    strategy: Strategy = getattr(import_module(module), attribute)(**(options or {}))
+    strategy: Strategy = getattr(import_module(module), attribute)(**given)
     return strategy
 
 
-def gpu_obstacle(name: str, options: Iterable[str] = ()) -> str | None:
+def gpu_obstacle(
+    name: str, options: Iterable[str] = (), *, spell: Spelling = argument
+) -> str | None:
     """Why a strategy with these options does not train on GPUs; None if it does, or might."""
     if name in STRATEGIES and name not in ON_GPUS:
         return (
@@ -194,7 +213,7 @@ def gpu_obstacle(name: str, options: Iterable[str] = ()) -> str | None:
             f"{', '.join(ON_GPUS)}"
         )
     if wrong := sorted(_ON_CPUS_ALONE & set(options)):
-        return f"'{wrong[0]}' is for gradients in CPU memory: leave it out on GPUs"
+        return f"{spell(wrong[0])} is for gradients in CPU memory: leave it out on GPUs"
     return None
 
 
@@ -212,26 +231,36 @@ def workers(name: str, ranks: int, options: Mapping[str, Any]) -> int:
     return ranks - (0 if entry is None else entry.serving_ranks)
 
 
-def _check_ranks(entry: StrategyEntry, ranks: int) -> None:
-    least, most = entry.least_ranks, entry.most_ranks
+def check_ranks(name: str, ranks: int, *, spell: Spelling = argument) -> None:
+    """Raise UsageError for more or fewer ranks than a built-in strategy takes."""
+    if name not in STRATEGIES:
+        return
+    least, most = STRATEGIES[name].least_ranks, STRATEGIES[name].most_ranks
     if ranks < least:
+        start = "" if spell is argument else f" with {spell('ranks')} {least},"
         raise UsageError(
-            f"strategy '{entry.name}' needs {least} ranks or more, not {ranks}: "
-            f"start them with --ranks {least}, or mpirun -n {least}"
+            f"strategy '{name}' needs {least} ranks or more, not {ranks}: "
+            f"start them{start} with mpirun -n {least}, or take strategy 'single'"
         )
     if most is not None and ranks > most:
         others = [other.name for other in _ENTRIES if other.most_ranks is None]
         raise UsageError(
-            f"strategy '{entry.name}' trains on at most {most} rank, not on {ranks}; "
+            f"strategy '{name}' trains on at most {most} rank, not on {ranks}; "
             f"for more ranks take one of: {', '.join(others)}"
         )
 
 
-def _check_options(name: str, options: Iterable[str], *, takes: tuple[str, ...]) -> None:
+def _check_options(name: str, options: Mapping[str, Any], *, spell: Spelling = argument) -> None:
+    takes = options_of(name)
     for option in options:
-        if option not in takes:
-            others = [entry.name for entry in _ENTRIES if option in entry.options]
+        if option in names_of(takes):
+            continue
+        if others := [entry.name for entry in _ENTRIES if entry.takes(option)]:
             raise UsageError(
-                f"'{option}' is no option of strategy '{name}'; "
-                f"strategies that take it: {', '.join(others) or 'none'}"
+                f"{spell(option)} is no option of strategy '{name}'; "
+                f"strategies that take it: {', '.join(others)}"
             )
+        if ":" in name:
+            user.declared(name).check([option], spell=spell)
+        raise UsageError(f"{spell(option)} is no option of strategy '{name}', nor of another")
+    check_values(takes, options, spell=spell)

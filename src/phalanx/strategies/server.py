@@ -8,7 +8,7 @@ it: for SGD without weight decay, with any momentum.
 """
 
 from dataclasses import dataclass
-from typing import Literal, final, get_args
+from typing import Literal, final
 
 from torch.optim import SGD
 
@@ -26,7 +26,6 @@ from phalanx.strategies.building_blocks.parameter_server import (
     NOTHING,
     SERVER,
     Message,
-    check_workers,
     receive_all,
     send_all,
     serve_in_step,
@@ -40,7 +39,7 @@ from phalanx.strategies.building_blocks.whole_model import (
     broadcast_model,
     load_whole,
 )
-from phalanx.wording import unknown
+from phalanx.strategies.rules import check_bound, check_fields
 
 Exchanged = Literal["gradients", "changes"]
 #: What a state in which each worker has a share of the momentum is known by.
@@ -56,11 +55,10 @@ class Server(Strategy):
     exchange: Exchanged = "gradients"
 
     def __post_init__(self) -> None:
-        if self.exchange not in get_args(Exchanged):
-            raise unknown("exchange", self.exchange, known=get_args(Exchanged))
+        check_fields("server", self)
 
     def bind(self, comm: Communicator, task: Task) -> Worker:
-        check_workers(comm, "server")
+        check_bound("server", self, task, ranks=comm.size)
         if self.exchange == "gradients":
             return serve_in_step(comm, task)
         _check_linear(task)
@@ -80,16 +78,6 @@ def _check_linear(task: Task) -> None:
         raise UsageError(
             "every worker would let the weights decay by itself, and their changes would add up "
             f"to more: leave out weight_decay, or {_INSTEAD}"
-        )
-    if task.clip_norm is not None:
-        raise UsageError(
-            "clip_norm needs the norm of the whole gradient, which nobody has where changes of "
-            f"weights are exchanged: leave it out, or {_INSTEAD}"
-        )
-    if task.shards is not None:
-        raise UsageError(
-            "fixed shards promise the bits of one rank, and changes of weights are rounded once a "
-            f"worker: leave out the shards, or {_INSTEAD}"
         )
 
 

@@ -7,7 +7,6 @@ import torch
 from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch
-from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
 from phalanx.state import State
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
@@ -16,6 +15,7 @@ from phalanx.strategies.building_blocks.passes import make_pass
 from phalanx.strategies.building_blocks.randomness import read_random, write_random
 from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
 from phalanx.strategies.building_blocks.whole_model import WholeModel, load_whole, whole_state
+from phalanx.strategies.rules import check_bound
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,7 @@ class Single(Strategy):
     """Train on exactly one rank."""
 
     def bind(self, comm: Communicator, task: Task) -> Worker:
-        if comm.size != 1:
-            raise UsageError(f"strategy 'single' trains on exactly one rank, not on {comm.size}")
+        check_bound("single", self, task, ranks=comm.size)
         return SingleWorker(task) if task.shards is None else ShardedSingleWorker(comm, task)
 
 

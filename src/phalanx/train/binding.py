@@ -6,7 +6,6 @@ from phalanx.strategies.base import Strategy, Task, Worker
 from phalanx.strategies.building_blocks.in_pieces import check_whole
 from phalanx.strategies.building_blocks.sliced_optimizer import is_elementwise
 from phalanx.strategies.registry import (
-    SPLIT_MODELS,
     check,
     default_strategy,
     gpu_obstacle,
@@ -36,8 +35,6 @@ def bind(strategy: Strategy, comm: Communicator, task: Task) -> Worker:
     obstacle = None if device_of(task.model).type == "cpu" else gpu_obstacle(name)
     if obstacle is not None:
         raise UsageError(f"{obstacle}, or keep the model in CPU memory")
-    if task.autocast is not None and name in SPLIT_MODELS:
-        raise UsageError(f"autocast is not for strategy '{name}', under which ranks share a model")
     if name != "single":
         check_held(task.model, task.optimizer)
     return strategy.bind(comm, task)

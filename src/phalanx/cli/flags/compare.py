@@ -1,8 +1,5 @@
 """The flags of `phalanx compare`: those of `phalanx train`, with its own in their place."""
 
-import dataclasses
-import inspect
-import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from phalanx import data
-from phalanx.cli.flags.settings import with_settings
+from phalanx.cli.flags.options import parameter, with_parameters
+from phalanx.cli.flags.own import own_flags
+from phalanx.cli.flags.settings import setting_parameters, with_settings
 from phalanx.errors import UsageError
 from phalanx.observe.plan import CPU
+from phalanx.settings.files import keys_in
 from phalanx.settings.optimizers import OPTIMIZERS
 from phalanx.settings.table import Settings
 from phalanx.strategies.registry import STRATEGIES
+from phalanx.wording import flag
 
 _ALL = "all"
 #: Of the settings, what a comparison decides by itself.
@@ -95,21 +96,15 @@ def with_comparison(command: Callable[[Asked], None]) -> Callable[..., None]:
         )
         command(asked)
 
-    parameters = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
-        for name, annotation in _OWN.items()
-    ]
-    of_training = inspect.signature(with_settings(lambda settings: None)).parameters
+    parameters = [parameter(name, annotation) for name, annotation in _OWN.items()]
+    of_training = setting_parameters()
     parameters += [one for name, one in of_training.items() if name not in (*_LEFT_OUT, *_OWN)]
-    run.__name__ = command.__name__
-    run.__doc__ = command.__doc__
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    return run
+    return with_parameters(run, parameters, like=command)
 
 
 def _refuse_flags(given: dict[str, Any]) -> None:
-    flags = ["--" + name.replace("_", "-") for name, value in given.items() if value is not None]
+    said = [name for name, value in given.items() if value is not None and name != "context"]
+    flags = [flag(name) for name in (*said, *own_flags(given["context"]))]
     if flags:
         raise UsageError(
             f"finished runs are compared as they are: leave out {', '.join(flags)}, or the runs"
@@ -135,23 +130,15 @@ def _settings(given: dict[str, Any]) -> Settings:
     settings = found[0]
     said = {name for name, value in given.items() if value is not None}
     if given["config"] is not None:
-        said |= _keys(given["config"])
+        said |= set(keys_in(given["config"]))
     # A few epochs of plain SGD on a small set would compare networks that have learned nothing.
     tuned = settings.learning_rate is not None or settings.optimizer_choices
     if "optimizer" not in said and not tuned:
-        settings = dataclasses.replace(settings, optimizer="adam")
+        settings = settings.changed(optimizer="adam")
     if "model" in said:
         return settings
     shapes = {entry.name: entry.input_shape for entry in data.describe()}
     image = len(shapes.get(settings.dataset, ())) == 3
     # Options such as --hidden are those of an mlp.
     model = "simplecnn" if image and not settings.model_options else "mlp"
-    return dataclasses.replace(settings, model=model)
-
-
-def _keys(config: Path) -> set[str]:
-    try:
-        found = tomllib.loads(config.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError:  # another program's file, which was understood already
-        return set()
-    return {key.replace("-", "_") for key in found}
+    return settings.changed(model=model)

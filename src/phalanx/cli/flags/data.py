@@ -1,10 +1,10 @@
 """On which part of which data a trained model is used. Without torch."""
 
-import dataclasses
 from pathlib import Path
 
 from phalanx import data
 from phalanx.data.location import data_path, is_same_data
+from phalanx.data.options import TEST_SPLIT
 from phalanx.data.tables.form import TableForm
 from phalanx.errors import UsageError
 from phalanx.runs.record import Record
@@ -21,20 +21,20 @@ def on_data(
     """
     trained_on = recorded.data or data_path(settings.dataset, settings.data_dir)
     if data_dir is not None:
-        settings = dataclasses.replace(settings, data_dir=data_dir)
+        settings = settings.changed(data_dir=data_dir)
     if test_split is not None:
-        return dataclasses.replace(settings, test_split=test_split)
+        return settings.changed(test_split=test_split)
     if data_dir is None or (trained_on is not None and is_same_data(trained_on, data_dir)):
         return settings
-    return without_split(dataclasses.replace(settings, test_split=None), form=recorded.table)
+    return without_split(settings.changed(test_split=None), form=recorded.table)
 
 
 def without_split(settings: Settings, *, form: TableForm | None = None) -> Settings:
     """No samples need to be held out: nothing is trained on the others."""
     entries = {entry.name: entry for entry in data.describe()}
-    if settings.dataset not in entries or "test_split" not in entries[settings.dataset].options:
+    if settings.dataset not in entries or TEST_SPLIT not in entries[settings.dataset].options:
         return settings
-    whole = dataclasses.replace(settings, test_split=0.0)
+    whole = settings.changed(test_split=0.0)
     try:
         data.check(whole.dataset, whole.data_dir, options=whole.data_options, form=form)
     except UsageError:  # there is a test part; what else is wrong comes up without a split, too

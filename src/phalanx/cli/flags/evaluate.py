@@ -1,20 +1,21 @@
 """The flags of `phalanx evaluate`: a run, or those of `phalanx train` that say what a model is."""
 
-import dataclasses
-import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
 from phalanx.cli.flags.data import without_split
+from phalanx.cli.flags.options import parameter, with_parameters
+from phalanx.cli.flags.own import own_flags
 from phalanx.cli.flags.runs import Threads, settings_on_ranks, start_ranks
-from phalanx.cli.flags.settings import with_settings
+from phalanx.cli.flags.settings import setting_parameters, with_settings
 from phalanx.errors import UsageError
 from phalanx.runs.folder import check_writable
-from phalanx.settings.files import convert
-from phalanx.settings.table import Settings
+from phalanx.settings.panels import names_in
+from phalanx.settings.table import SETTINGS, Settings
+from phalanx.wording import flag
 
 _Run = Annotated[
     Path | None,
@@ -31,7 +32,7 @@ _Output = Annotated[
 #: What may be said about a run, which has settings of its own.
 _OF_A_RUN = ("data_dir", "test_split", "metrics", "ranks", "threads")
 #: The settings that matter besides those of the data and the model.
-_MORE = ("config", "loss", "reduction", "metrics", "dtype", "seed", "ranks", "threads")
+_MORE = ("context", "config", "loss", "reduction", "metrics", "dtype", "seed", "ranks", "threads")
 
 
 #: Of the data's and the model's, those that only a training needs.
@@ -49,42 +50,31 @@ def with_run_or_weights(
         check_writable(output)
         command(_of_weights(given) if folder is None else _of_run(folder, given), folder, output)
 
-    parameters = [_parameter("run", _Run), _parameter("output", _Output)]
-    shown = inspect.signature(with_settings(lambda settings: None)).parameters
-    for name, one in shown.items():
+    parameters = [parameter("run", _Run), parameter("output", _Output)]
+    for name, one in setting_parameters().items():
         if name == "threads":
-            parameters.append(_parameter(name, Threads, default=1))
+            parameters.append(parameter(name, Threads, default=1))
         elif name in _names():
             parameters.append(one)
-    run.__name__ = command.__name__
-    run.__doc__ = command.__doc__
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in parameters}
-    return run
+    return with_parameters(run, parameters, like=command)
 
 
 def _names() -> tuple[str, ...]:
-    fields = dataclasses.fields(Settings)
-    groups = [one.name for one in fields if one.metadata["group"] in ("Data", "Model")]
-    return (*(name for name in groups if name not in _LEFT_OUT), *_MORE)
-
-
-def _parameter(name: str, annotation: Any, *, default: Any = None) -> inspect.Parameter:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+    ours = names_in("Data", "Model")
+    return (*(name for name in ours if name not in _LEFT_OUT), *_MORE)
 
 
 def _of_run(folder: Path, given: dict[str, Any]) -> Settings:
-    flags = [name for name, value in given.items() if value is not None and name not in _OF_A_RUN]
-    if flags:
-        shown = ", ".join("--" + name.replace("_", "-") for name in flags)
+    kept = (*_OF_A_RUN, "context")
+    said = [name for name, value in given.items() if value is not None and name not in kept]
+    if said := [*said, *own_flags(given["context"])]:
+        shown = ", ".join(map(flag, said))
         raise UsageError(f"a run has settings of its own: leave out {shown}, or the run")
-    types = get_type_hints(Settings)
-    for name, flag in (("test_split", "--test-split"), ("metrics", "--metrics")):
+    for name in ("test_split", "metrics"):
         if given[name] is not None:
-            given[name] = convert(given[name], types[name], where=flag)
+            given[name] = SETTINGS[name].convert(given[name], where=flag(name))
     settings = settings_on_ranks(folder, **{name: given[name] for name in _OF_A_RUN})
-    return dataclasses.replace(settings, weights=folder / "model.safetensors")
+    return settings.changed(weights=folder / "model.safetensors")
 
 
 def _of_weights(given: dict[str, Any]) -> Settings:

@@ -1,6 +1,5 @@
 """The options that `evaluate` and `predict` share: which run, on what data, on how many ranks."""
 
-import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -12,8 +11,9 @@ from phalanx.data.tables.form import TableForm
 from phalanx.errors import UsageError
 from phalanx.runs.folder import read_run_settings
 from phalanx.runs.record import read_record
+from phalanx.settings.panels import defaults
 from phalanx.settings.rules import check_settings
-from phalanx.settings.table import Settings, defaults
+from phalanx.settings.table import Settings
 
 Run = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished training.")]
 DataDir = Annotated[
@@ -46,9 +46,9 @@ def settings_on_ranks(
 ) -> Settings:
     """The run's settings, in a process that is one of the ranks asked for."""
     # What it was trained from need not be there any more.
-    settings = dataclasses.replace(read_run_settings(run), weights=None)
+    settings = read_run_settings(run).changed(weights=None)
     if metrics is not None:
-        settings = dataclasses.replace(settings, metrics=metrics)
+        settings = settings.changed(metrics=metrics)
     if not needs_data:
         return start_ranks(settings, ranks=ranks, threads=threads, needs_data=False)
     recorded = read_record(run)
@@ -69,8 +69,8 @@ def start_ranks(
     if count < 1 or threads < 1:
         raise UsageError("--ranks and --threads must be at least 1")
     # How it was trained in parallel does not bind how it is used.
-    here = defaults("Parallelism") | defaults("Output") | {"ranks": count, "threads": threads}
-    settings = dataclasses.replace(settings, **here)
+    here = defaults("Parallelism", "Output") | {"ranks": count, "threads": threads}
+    settings = settings.with_strategy(None, {}).changed(**here)
     check_settings(settings, count, form=form, needs_data=needs_data)
     launched(count, bind=settings.bind)
     return settings

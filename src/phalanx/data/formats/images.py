@@ -45,7 +45,7 @@ def load(
 
     train = split(found.train, keep)
     if found.test is None:
-        share = TEST_SPLIT if test_split is None else test_split
+        share = TEST_SPLIT.default if test_split is None else test_split
         return Dataset("images", *part_test(train, share, seed=seed), found.classes)
     if test_split is not None:
         raise UsageError(f"{folder} has test images of its own: leave out --test-split")

@@ -29,7 +29,7 @@ from phalanx.data.split import Dataset, Split, part_test
 from phalanx.errors import DataError
 
 
-def load(path: Path, *, test_split: float = TEST_SPLIT, seed: int = 0) -> Dataset:
+def load(path: Path, *, test_split: float = TEST_SPLIT.default, seed: int = 0) -> Dataset:
     """The samples of a file, a share of them held out to test with.
 
     A share of 0 tests on the training samples.

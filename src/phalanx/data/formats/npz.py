@@ -34,7 +34,7 @@ from phalanx.errors import DataError
 _log = logging.getLogger(__name__)
 
 
-def load(path: Path, *, test_split: float = TEST_SPLIT, seed: int = 0) -> Dataset:
+def load(path: Path, *, test_split: float = TEST_SPLIT.default, seed: int = 0) -> Dataset:
     """The arrays at `path`; those of .npy files stay on disk, those of a .npz are read whole."""
     found = find(path)
     read = _from_folder if found.is_folder else _from_archive

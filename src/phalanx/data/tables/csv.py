@@ -40,7 +40,7 @@ def load(
         train = _split(table, columns, table.columns[form.target.place], form)
         test = train if tables.test is None else _of_form(tables.test, form)
     if tables.test is None:
-        share = TEST_SPLIT if test_split is None else test_split
+        share = TEST_SPLIT.default if test_split is None else test_split
         train, test = part_test(train, share, seed=seed)
     return Dataset("csv", train, test, form.classes, table=form)
 

@@ -11,7 +11,8 @@ from typing import final
 
 import torch
 
-from phalanx.comm.algorithms import AUTO, choose
+from phalanx.comm.algorithm_names import AUTO
+from phalanx.comm.algorithms import choose
 from phalanx.comm.base import Communicator
 from phalanx.exchange.bucket_sums import bucket_sums
 from phalanx.exchange.buckets import Bucket, plan_buckets

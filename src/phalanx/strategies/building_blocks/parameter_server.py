@@ -13,7 +13,6 @@ from torch import Tensor
 from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch, cut
-from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
 from phalanx.exchange.rows import RowSum
 from phalanx.state import State
@@ -65,15 +64,6 @@ def weights_for(ranks: Iterable[int], flat: FlatParameters) -> list[Message]:
 def workers_of(comm: Communicator) -> range:
     """The ranks that train."""
     return range(SERVER + 1, comm.size)
-
-
-def check_workers(comm: Communicator, name: str) -> None:
-    """Refuse a server without workers."""
-    if comm.size < 2:
-        raise UsageError(
-            f"strategy '{name}' needs 2 ranks or more, one that serves and one that trains, not "
-            f"{comm.size}: start more ranks, or take strategy 'single'"
-        )
 
 
 def serve_in_step(comm: Communicator, task: Task) -> Worker:

@@ -8,7 +8,7 @@ are consecutive, and so as near to each other as ranks are: they talk the most.
 from dataclasses import dataclass
 
 from phalanx.comm.base import Communicator
-from phalanx.errors import UsageError
+from phalanx.strategies.rules import check_replicas
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,7 @@ class Groups:
 
 def arrange_replicas(comm: Communicator, replicas: int) -> Groups:
     """Collective. Arrange all ranks in so many replicas."""
-    if replicas < 1:
-        raise UsageError(f"replicas must be at least 1, not {replicas}")
-    if comm.size % replicas:
-        fitting = [count for count in range(1, comm.size + 1) if comm.size % count == 0]
-        raise UsageError(
-            f"{comm.size} ranks cannot be arranged in {replicas} replicas of the same size: "
-            f"replicas can be {', '.join(map(str, fitting))} here"
-        )
+    check_replicas(replicas, comm.size)
     replica, part = divmod(comm.rank, comm.size // replicas)
     return Groups(
         replica=replica,

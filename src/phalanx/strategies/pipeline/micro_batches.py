@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from phalanx.data.batches import Batch, cut
-from phalanx.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,4 @@ def divide(*, stages: int, replicas: int, asked: int | None, shards: int | None)
     if shards is None:
         usual = 1 if stages == 1 else 2 * stages
         return Division(replicas, usual if asked is None else asked)
-    if asked is not None and asked * replicas != shards:
-        among = f" over {replicas} replicas" if replicas > 1 else ""
-        raise UsageError(
-            f"every shard is one micro-batch, and {shards} shards{among} are not {asked} "
-            f"micro-batches: leave out micro_batches, or take {asked * replicas} shards"
-        )
     return Division(replicas, -(-shards // replicas), shards)

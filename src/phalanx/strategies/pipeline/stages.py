@@ -102,15 +102,6 @@ def find_ties(model: nn.Module, layers: Sequence[nn.Module]) -> list[Tie]:
     ]
 
 
-def check_order(cut: Sequence[int]) -> None:
-    """Refuse a cut that cannot be one, whatever the model."""
-    if list(cut) != sorted(set(cut)) or any(start < 1 for start in cut):
-        raise UsageError(
-            f"cut {_spelled(cut)}: give the layers that the second and later stages begin with, "
-            "each above the one before, the first above 0"
-        )
-
-
 def check_cut(
     cut: Sequence[int], layers: Sequence[nn.Module], *, stages: int, ties: Sequence[Tie]
 ) -> None:

@@ -38,11 +38,11 @@ from phalanx.strategies.pipeline.stage import Stage
 from phalanx.strategies.pipeline.stages import (
     check_count,
     check_cut,
-    check_order,
     find_layers,
     find_ties,
 )
 from phalanx.strategies.pipeline.tables import tables
+from phalanx.strategies.rules import check_bound, check_fields
 
 
 @dataclass(frozen=True)
@@ -57,27 +57,15 @@ class Pipeline(Strategy):
     replicas: int = 1
 
     def __post_init__(self) -> None:
-        if self.cut is not None:
-            check_order(self.cut)
-        if self.micro_batches is not None and self.micro_batches < 1:
-            raise UsageError(f"micro_batches must be at least 1, not {self.micro_batches}")
+        check_fields("pipeline", self)
 
     def bind(self, comm: Communicator, task: Task) -> Worker:
+        check_bound("pipeline", self, task, ranks=comm.size)
         _check(task)
         return PipelineWorker(comm, task, self)
 
 
 def _check(task: Task) -> None:
-    if task.accumulate > 1:
-        raise UsageError(
-            "strategy 'pipeline' computes a batch in micro-batches already: leave out accumulate, "
-            "and set micro_batches"
-        )
-    if task.compile:
-        raise UsageError(
-            "strategy 'pipeline' sends layers' outputs from rank to rank, which leaves no whole "
-            "pass to compile: leave out compile"
-        )
     if isinstance(task.optimizer, LBFGS):
         raise UsageError(
             "LBFGS needs all parameters and several passes for a step, and a rank of strategy "

@@ -19,7 +19,6 @@ import torch
 from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch, cut
-from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
 from phalanx.state import State
 from phalanx.strategies.base import Outcome, Strategy, Task, TextTable, Worker
@@ -35,6 +34,7 @@ from phalanx.strategies.building_blocks.whole_model import (
     broadcast_model,
     load_whole,
 )
+from phalanx.strategies.rules import check_bound
 from phalanx.strategies.tensor.model import SplitModel
 from phalanx.strategies.tensor.plan import make_plan, plan_table
 
@@ -47,16 +47,7 @@ class Tensor(Strategy):
     replicas: int = 1
 
     def bind(self, comm: Communicator, task: Task) -> Worker:
-        if task.compile:
-            raise UsageError(
-                "strategy 'tensor' exchanges activations inside layers, which cannot be compiled: "
-                "leave out compile, or choose a strategy with whole models, such as 'central'"
-            )
-        if task.shards is not None and task.shards < self.replicas:
-            raise UsageError(
-                f"{task.shards} shards would leave some of {self.replicas} replicas idle: "
-                f"take at least {self.replicas} shards"
-            )
+        check_bound("tensor", self, task, ranks=comm.size)
         groups = arrange_replicas(comm, self.replicas)
         if groups.members.size > 1:
             check_elementwise(task.optimizer, strategy="tensor")

@@ -1,0 +1,81 @@
+"""Flags that a user's own strategy, model and data set declare: known once the line is seen.
+
+What is declared is read from the text of the code, which only the ranks run.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+
+from phalanx.cli.flags.options import annotation, parameter, with_parameters
+from phalanx.settings.files import keys_in
+from phalanx.settings.own import Own, OwnOptions, read_own
+from phalanx.wording import flag
+
+#: Of a wrong command line, of whatever kind; typer exports only its descendants.
+_CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
+#: Where a context keeps what was declared, the flags for that, and their values.
+_DECLARED, _FLAGS, _VALUES = "phalanx.declared", "phalanx.flags", "phalanx.values"
+
+
+def own_flags(context: typer.Context | None) -> dict[str, Any]:
+    """The values that flags of a user's own code were given, by name."""
+    return {} if context is None else dict(context.meta.get(_VALUES, {}))
+
+
+class SettingsCommand(TyperCommand):
+    """A command with settings, whose flags depend on the strategy, model and data set it names."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return [*super().get_params(ctx), *ctx.meta.get(_FLAGS, ())]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        own = read_own(self._names(ctx, args))
+        ctx.meta[_DECLARED], ctx.meta[_FLAGS] = own, _flags(own)
+        try:
+            rest = super().parse_args(ctx, args)
+        except _CommandLineError as error:
+            _explain(error, own)
+            raise
+        given = {name: ctx.params.pop(name) for name in own.options if name in ctx.params}
+        ctx.meta[_VALUES] = {
+            name: own.options[name].option.convert(value, where=flag(name))
+            for name, value in given.items()
+            if value is not None
+        }
+        return rest
+
+    def _names(self, ctx: Any, args: list[str]) -> Mapping[str, Any]:
+        """What the line, or else its config file, names as strategy, model and data set."""
+        parser = self.make_parser(ctx)
+        parser.ignore_unknown_options = True
+        given, _, _ = parser.parse_args(args=list(args))
+        config = given.get("config")
+        names = {} if config is None else keys_in(Path(config))
+        names |= {name: value for name, value in given.items() if isinstance(value, str)}
+        return names | {"strategy": given["strategies"]} if "strategies" in given else names
+
+
+def _flags(own: OwnOptions) -> list[Any]:
+    """Flags as typer makes them of a command's parameters, in a panel for each code."""
+
+    def command(**_: Any) -> None:
+        """Nothing: it lends its parameters."""
+
+    app = typer.Typer(add_completion=False)
+    shown = [parameter(name, _annotation(one)) for name, one in own.options.items()]
+    app.command()(with_parameters(command, shown, like=command))
+    return list(typer.main.get_command(app).params)
+
+
+def _annotation(own: Own) -> Any:
+    return annotation(own.option, f"Options of {own.owner}")
+
+
+def _explain(error: Any, own: OwnOptions) -> None:
+    """Say about an unknown flag why those of some code are not known."""
+    if hasattr(error, "option_name") and hasattr(error, "possibilities") and own.obstacles:
+        error.message += f" ({'; '.join(own.obstacles)})"

@@ -1,0 +1,1 @@
+"""A run's folder: its settings, history, weights and result."""
