@@ -38,7 +38,7 @@ def make_model(input_shape, classes):
         nn.Flatten(), nn.Linear(8 * (input_shape[1] - 2) * (input_shape[2] - 2), classes),
     )
 """
-#: Run on every rank: each case is the command line as a user calls it, in one process after another.
+#: Run on every rank: each case is the command line as a user calls it, one after another.
 _WORKER = """
 import contextlib, io, json, re, sys
 from phalanx.__main__ import main

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Phalanx
+from tests.commands import Phalanx
 
 
 def test_a_trained_model_without_its_data(phalanx: Phalanx, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from phalanx.strategies.registry import STRATEGIES
-from tests.cli.conftest import Phalanx, left_behind
+from tests.commands import Phalanx, left_behind
 
 Start = Callable[..., subprocess.Popen[str]]
 ENDLESS = ("--epochs", 1000000, "--hidden", 8)

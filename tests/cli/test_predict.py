@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from tests.cli.conftest import Phalanx
+from tests.commands import Phalanx
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Phalanx, left_behind
+from tests.commands import Phalanx, left_behind
 
 Start = Callable[..., subprocess.Popen[str]]
 #: Says what a rank was given, without any library.

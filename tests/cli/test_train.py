@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from phalanx.comm.launch.mpiexec import mpiexec_command
-from tests.cli.conftest import Phalanx
+from tests.commands import Phalanx
 
 SMALL = ("train", "--dataset", "digits", "--epochs", "2", "--hidden", "16", "--seed", "7")
 
@@ -21,8 +21,8 @@ def digest(output: str) -> str:
     return found.group(1)
 
 
-def test_a_run_and_what_it_leaves(phalanx: Phalanx, tmp_path: Path) -> None:
-    done = phalanx(*SMALL, "--validation-split", "0.2", "--evaluate-first", "--output", "my run")
+def test_a_run_and_what_it_leaves(phalanx: Phalanx, process: Phalanx, tmp_path: Path) -> None:
+    done = process(*SMALL, "--validation-split", "0.2", "--evaluate-first", "--output", "my run")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert "Linear" in done.stdout
@@ -50,12 +50,12 @@ def test_a_run_and_what_it_leaves(phalanx: Phalanx, tmp_path: Path) -> None:
     assert "is not empty" in again.stderr
 
 
-def test_mpirun_equals_our_own_launcher(phalanx: Phalanx) -> None:
+def test_mpirun_equals_our_own_launcher(phalanx: Phalanx, process: Phalanx) -> None:
     ours = phalanx(*SMALL, "--ranks", 2)
     assert ours.returncode == 0, ours.stderr
     command, environment = mpiexec_command(2)
     variables = {name: environment[name] for name in environment if name.startswith("OMPI_")}
-    theirs = phalanx(*SMALL, before=tuple(command[:3]), **variables)
+    theirs = process(*SMALL, before=tuple(command[:3]), **variables)
     assert theirs.returncode == 0, theirs.stderr
     assert digest(ours.stdout) == digest(theirs.stdout)
     assert ours.stdout.count("weights sha256") == 1  # rank 0 alone writes

@@ -2,31 +2,19 @@
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.cli.conftest import environment
+from tests.commands import Phalanx
 
 Image = pytest.importorskip("PIL.Image")
 
 
-def train(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "phalanx", "train", *map(str, arguments)],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
-def test_random_steps_give_the_same_weights_on_any_number_of_ranks(tmp_path: Path) -> None:
+def test_random_steps_give_the_same_weights_on_any_number_of_ranks(
+    phalanx: Phalanx, tmp_path: Path
+) -> None:
     drawn = np.random.default_rng(0)
     for name in ("dark", "light"):
         (tmp_path / "pictures" / name).mkdir(parents=True)
@@ -38,8 +26,8 @@ def test_random_steps_give_the_same_weights_on_any_number_of_ranks(tmp_path: Pat
     digests = set()
     for ranks in (1, 2):
         run = tmp_path / f"run-{ranks}"
-        done = train(
-            *(tmp_path, "--dataset", "images", "--data-dir", "pictures", "--resize", "6x6"),
+        done = phalanx(
+            *("train", "--dataset", "images", "--data-dir", "pictures", "--resize", "6x6"),
             *("--skip-bad", "--normalise", "--flip", "--crop", 1, "--test-as-validation"),
             *("--epochs", 2, "--batch-size", 6, "--shards", 2, "--ranks", ranks, "--output", run),
         )
@@ -65,10 +53,10 @@ def test_random_steps_give_the_same_weights_on_any_number_of_ranks(tmp_path: Pat
     ],
 )
 def test_data_that_cannot_work_is_refused_before_any_rank_starts(
-    tmp_path: Path, arguments: tuple[object, ...], cause: str
+    phalanx: Phalanx, tmp_path: Path, arguments: tuple[object, ...], cause: str
 ) -> None:
     (tmp_path / "some.csv").write_text("x,kind\n?,a\n1,b\n")
-    done = train(tmp_path, "--ranks", 2, *arguments)
+    done = phalanx("train", "--ranks", 2, *arguments)
     assert done.returncode == 2
     assert cause in " ".join(done.stderr.split())
     assert "rank" not in done.stderr

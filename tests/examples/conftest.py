@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import environment, phalanx
+from tests.commands import environment
 from tests.data.conftest import idx_folder, real_data
 
-__all__ = ["idx_folder", "phalanx", "real_data"]
+__all__ = ["idx_folder", "real_data"]
 
 Example = Callable[..., str]
 PROJECT = Path(__file__).parents[2]

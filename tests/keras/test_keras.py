@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import phalanx
-from tests.cli.conftest import environment
+from tests.commands import environment
 
 ROOT = Path(__file__).parent.parent.parent
 KNOWN = ("torch", "jax", "tensorflow")

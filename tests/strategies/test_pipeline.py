@@ -17,7 +17,7 @@ from phalanx.errors import UsageError
 from phalanx.strategies.base import Strategy
 from phalanx.strategies.pipeline.strategy import Pipeline
 from phalanx.train.trainer import Trainer
-from tests.cli.conftest import phalanx as phalanx  # noqa: PLC0414
+from tests.commands import Phalanx
 
 Build = Callable[[], nn.Module]
 OPTIMIZERS: dict[str, Callable[[Any], Optimizer]] = {
@@ -377,7 +377,7 @@ def model():
 """
 
 
-def test_a_stage_that_fails_ends_the_job(phalanx: Any, tmp_path: Path) -> None:
+def test_a_stage_that_fails_ends_the_job(phalanx: Phalanx, tmp_path: Path) -> None:
     (tmp_path / "failing.py").write_text(FAILING)
     command = ("train", "--strategy", "pipeline", "--ranks", 2, "--cut", 2)
     done = phalanx(*command, "--model", "failing.py:model")
@@ -386,7 +386,7 @@ def test_a_stage_that_fails_ends_the_job(phalanx: Any, tmp_path: Path) -> None:
     assert "the seventh seal" in done.stderr
 
 
-def test_the_command_line(phalanx: Any) -> None:
+def test_the_command_line(phalanx: Phalanx) -> None:
     command = ("train", "--strategy", "pipeline", "--ranks", 2, "--model", "simplecnn")
     done = phalanx(*command, "--epochs", 1, "--validation-split", 0.1, "--output", "run")
     assert done.returncode == 0, done.stderr
