@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,8 +25,14 @@ def test_objects(world: Communicator) -> None:
     assert world.allgather_objects(world.rank) == everyone
 
 
-def test_barrier(world: Communicator, do: Callable[..., None]) -> None:
-    do("barrier")
+def test_barrier(world: Communicator, do: Callable[..., None], shared_path: Path) -> None:
+    """Nobody leaves before the last one has come, whoever that is."""
+    for late in range(world.size):
+        if world.rank == late:
+            time.sleep(0.05)
+            (shared_path / f"{late} is here").touch()
+        do("barrier")
+        assert (shared_path / f"{late} is here").exists()
 
 
 def test_split(world: Communicator) -> None:
