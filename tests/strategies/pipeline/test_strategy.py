@@ -11,7 +11,7 @@ from phalanx.comm.base import Communicator
 from phalanx.strategies.pipeline.strategy import Pipeline
 from phalanx.train.trainer import Trainer
 from tests.commands import Phalanx
-from tests.strategies.pipeline_cases import (
+from tests.strategies.pipeline.cases import (
     Build,
     Staged,
     assert_parity,

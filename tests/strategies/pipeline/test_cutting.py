@@ -13,7 +13,7 @@ from phalanx.errors import UsageError
 from phalanx.strategies.base import Strategy
 from phalanx.strategies.pipeline.strategy import Pipeline
 from phalanx.train.trainer import Trainer
-from tests.strategies.pipeline_cases import (
+from tests.strategies.pipeline.cases import (
     Build,
     Staged,
     assert_parity,
