@@ -1,5 +1,6 @@
 """A model cut over ranks trains as it does on one."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from phalanx.comm.base import Communicator
 from phalanx.strategies.pipeline.strategy import Pipeline
 from phalanx.train.trainer import Trainer
 from tests.commands import Phalanx
+from tests.job_commands import OnRanks
 from tests.strategies.pipeline.cases import (
     Build,
     Staged,
@@ -139,10 +141,11 @@ def test_a_stage_that_fails_ends_the_job(phalanx: Phalanx, tmp_path: Path) -> No
     assert "the seventh seal" in done.stderr
 
 
-def test_the_command_line(phalanx: Phalanx) -> None:
+@pytest.mark.ranks(2)
+def test_the_command_line(on_ranks: OnRanks) -> None:
     command = ("train", "--strategy", "pipeline", "--ranks", 2, "--model", "simplecnn")
-    done = phalanx(*command, "--epochs", 1, "--validation-split", 0.1, "--output", "run")
-    assert done.returncode == 0, done.stderr
+    done = on_ranks(*command, "--epochs", 1, "--validation-split", 0.1, "--output", "run")
     assert "Pipeline" in done.stdout
-    evaluated = phalanx("evaluate", "run")
-    assert evaluated.returncode == 0, evaluated.stderr
+    accuracy = re.search(r"^test: .*(accuracy \S+)$", done.stdout, re.MULTILINE)
+    assert accuracy is not None
+    assert accuracy[1] in on_ranks("evaluate", "run", alone=True).stdout
