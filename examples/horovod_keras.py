@@ -37,14 +37,7 @@ def main() -> None:
 
     # 4. Wrap the optimizer.
     optimizer = hvd.DistributedOptimizer(keras.optimizers.SGD(rate, momentum=0.9))
-    model = keras.Sequential(
-        [
-            keras.Input(x.shape[1:]),
-            keras.layers.Flatten(),
-            keras.layers.Dense(32, activation="relu"),
-            keras.layers.Dense(10),
-        ]
-    )
+    model = make_model(x.shape[1:])
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(optimizer, loss, metrics=["accuracy"])
 
@@ -67,6 +60,18 @@ def main() -> None:
     accuracy = hvd.allreduce(right, op=hvd.Sum) / len(digits.test)
     if hvd.rank() == 0:
         print(f"{hvd.size()} ranks: accuracy {accuracy:.2%}", flush=True)
+
+
+def make_model(shape: tuple[int, ...]) -> keras.Model:
+    """A small network, as without Horovod."""
+    return keras.Sequential(
+        [
+            keras.Input(shape),
+            keras.layers.Flatten(),
+            keras.layers.Dense(32, activation="relu"),
+            keras.layers.Dense(10),
+        ]
+    )
 
 
 if __name__ == "__main__":

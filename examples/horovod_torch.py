@@ -17,6 +17,7 @@ import phalanx.data
 import phalanx.horovod.torch as hvd
 
 SAMPLES = 1280
+Loader = DataLoader[tuple[torch.Tensor, ...]]
 
 
 def train(
@@ -51,21 +52,26 @@ def train(
 
     for epoch in range(epochs):
         sampler.set_epoch(epoch)
-        total = 0.0
-        for inputs, targets in loader:
-            optimizer.zero_grad()
-            loss = F.cross_entropy(model(inputs), targets)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            total += loss.item()
-        average = hvd.allreduce(torch.tensor(total / len(loader)), name="loss").item()
+        loss = train_epoch(model, optimizer, loader)
         if hvd.rank() == 0:
-            print(f"epoch {epoch + 1}: loss {average:.4f}", flush=True)
+            print(f"epoch {epoch + 1}: loss {loss:.4f}", flush=True)
 
     # 7. Save on rank 0 alone.
     if hvd.rank() == 0:
         torch.save(model.state_dict(), folder / "horovod_digits.pt")
     return model
+
+
+def train_epoch(model: nn.Module, optimizer: torch.optim.Optimizer, loader: Loader) -> float:
+    """Once through a rank's part of the data, as without Horovod; the loss of all ranks."""
+    total = 0.0
+    for inputs, targets in loader:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(inputs), targets)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        total += loss.item()
+    return hvd.allreduce(torch.tensor(total / len(loader)), name="loss").item()
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ import torch
 from phalanx.comm.base import Communicator, Request
 from phalanx.comm.single import SingleCommunicator
 
-pytest_plugins = ["pytester", "tests.ranks"]
+pytest_plugins = ["pytester", "tests.ranks", "tests.commands", "tests.job_commands"]
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -4,6 +4,8 @@
 Because starting a job takes seconds, one job runs all tests of its number of ranks, one after the
 other. Each rank is a pytest of its own (`ranks_worker`) that writes down what happens; this process
 reads along (`ranks_job`), reports, and starts a new job for the rest when a test has lost one.
+
+Jobs begin while tests without a mark still run here, and take what these leave of the cores.
 """
 
 from argparse import SUPPRESS
@@ -103,31 +105,38 @@ class _Parent:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._batch: Batch | None = None
+        self._batches: dict[int, Batch] = {}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items.sort(key=ranks_of)  # so that no two jobs run at the same time
+        for count in sorted(set(map(ranks_of, items)) - {0}):
+            tests = [item for item in items if ranks_of(item) == count]
+            self._batches[count] = Batch(self._config, tests, ranks=count)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
         count = ranks_of(item)
         if not count:
+            self._work_ahead()
             return None
-        if self._batch is None or self._batch.ranks != count:
-            self.pytest_sessionfinish()
-            tests = [other for other in item.session.items if ranks_of(other) == count]
-            self._batch = Batch(self._config, tests, ranks=count)
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        outcome = self._batch.outcome(item.nodeid)
+        outcome = self._batches[count].outcome(item.nodeid)
         for report in _reports(item, outcome):
             item.ihook.pytest_runtest_logreport(report=report)
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
 
+    def _work_ahead(self) -> None:
+        """Have the next job run, if none does."""
+        if not any(batch.is_running for batch in self._batches.values()):
+            batch = next((one for one in self._batches.values() if not one.was_started), None)
+            if batch is not None:
+                batch.start()
+
     def pytest_sessionfinish(self) -> None:
-        if self._batch is not None:
-            self._batch.close()
+        for batch in self._batches.values():
+            batch.close()
 
 
 def _reports(item: pytest.Item, outcome: Outcome) -> list[pytest.TestReport]:

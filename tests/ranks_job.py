@@ -36,15 +36,25 @@ class Batch:
         self._stall: float = config.getoption("--ranks-stall")
         self._job: _Job | None = None
         self._hopeless: str | None = None
+        self.was_started = False
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a job, and it has not ended."""
+        return self._job is not None and self._job.is_running
+
+    def start(self) -> None:
+        """Begin, before anybody asks for an outcome; all else on this machine goes first."""
+        self._begin(self._tests, niceness=10)
 
     def outcome(self, test: str) -> Outcome:
         """Wait until the test is done on all ranks; tests are asked for in their order."""
         if self._hopeless is not None:
             return Outcome("failed", self._hopeless)
         if self._job is None:
-            rest = self._tests[self._tests.index(test) :]
-            self._job = _Job(self.ranks, self._arguments, tests=rest)
+            self._begin(self._tests[self._tests.index(test) :])
         job = self._job
+        assert job is not None
         try:
             trouble = job.follow(test, stall=self._stall, to_the_end=test == self._tests[-1])
             if trouble is not None:
@@ -55,9 +65,13 @@ class Batch:
             self.close()
             raise
         outcome = merge([log.reports.get(test, []) for log in job.logs], trouble=trouble)
-        if trouble is not None:
+        if trouble is not None or test == self._tests[-1]:
             self.close()
         return outcome
+
+    def _begin(self, tests: list[str], *, niceness: int = 0) -> None:
+        self._job = _Job(self.ranks, self._arguments, tests=tests, niceness=niceness)
+        self.was_started = True
 
     def close(self) -> None:
         """End the job, if there is one."""
@@ -109,7 +123,9 @@ class _Log:
 class _Job:
     """One mpiexec and its ranks."""
 
-    def __init__(self, ranks: int, arguments: list[str], *, tests: list[str]) -> None:
+    def __init__(
+        self, ranks: int, arguments: list[str], *, tests: list[str], niceness: int
+    ) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="ranks-")
         folder = Path(self._folder.name)
         (folder / "tests.json").write_text(json.dumps(tests))
@@ -120,11 +136,15 @@ class _Job:
         environment.pop("PYTEST_ADDOPTS", None)  # may select other tests
         with self._output.open("wb") as output:
             self._process = start_child(
-                [*command, *arguments, f"--ranks-worker={folder}"],
+                ["nice", "-n", str(niceness), *command, *arguments, f"--ranks-worker={folder}"],
                 env=environment,
                 stdout=output.fileno(),
                 stderr=subprocess.STDOUT,
             )
+
+    @property
+    def is_running(self) -> bool:
+        return self._process.poll() is None
 
     @property
     def started(self) -> bool:

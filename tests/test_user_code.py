@@ -76,11 +76,16 @@ def test_a_file_may_import_its_neighbours(here: Path) -> None:
     assert loaded("deep/main.py:raft") == 3
 
 
-def test_finding_does_not_run_the_code(here: Path) -> None:
-    for file in ("somebody/ships.py", "code.py"):
-        (here / file).write_text("raise RuntimeError")
-    find("somebody.ships:Boat", SHIP)
-    find("code.py:Boat", SHIP)
+@pytest.mark.parametrize(
+    ("name", "file"), [("somebody.ships:Boat", "somebody/ships.py"), ("code.py:Boat", "code.py")]
+)
+def test_finding_does_not_run_the_code(here: Path, name: str, file: str) -> None:
+    (here / file).write_text(f"from pathlib import Path\nPath('ran').touch()\n{CODE}")
+    source = find(name, SHIP)
+    assert not (here / "ran").exists()
+    assert source.module not in sys.modules
+    load(source)
+    assert (here / "ran").exists()
 
 
 @pytest.mark.parametrize(

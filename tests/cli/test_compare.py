@@ -17,7 +17,7 @@ from phalanx.cli.flags.compare import Asked, with_comparison
 from phalanx.comm.launch.process import available_cores
 from phalanx.errors import PhalanxError
 from phalanx.strategies.registry import STRATEGIES
-from tests.cli.conftest import Phalanx, environment, left_behind
+from tests.commands import Phalanx, environment, left_behind
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = ("--strategies", "single,allreduce,central", "--ranks", "2", "--dataset", "digits")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Phalanx
+from tests.commands import Phalanx
 
 ROWS = "1,red,x\n5,blue,y\n9,red,z\n"
 

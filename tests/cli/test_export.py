@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Phalanx
+from tests.commands import Phalanx
 
 
 def test_a_trained_model_without_its_data(phalanx: Phalanx, tmp_path: Path) -> None:
@@ -25,21 +25,9 @@ def test_a_trained_model_without_its_data(phalanx: Phalanx, tmp_path: Path) -> N
     mean = ", ".join(f"{one:.6g}" for one in result["inputs"]["mean"])
     assert f"its inputs are stored values less {mean} over " in done.stdout
     assert "; columns: a, b, tint = blue | red\n" in done.stdout
-
-    import onnxruntime
-
-    session = onnxruntime.InferenceSession(
-        tmp_path / "run" / "model.onnx", providers=["CPUExecutionProvider"]
-    )
-    (inputs,), (outputs,) = session.get_inputs(), session.get_outputs()
-    assert (inputs.name, inputs.shape[1:]) == ("inputs", [4])
-    assert (outputs.name, outputs.shape[1:]) == ("outputs", [2])
-    assert isinstance(inputs.shape[0], str)  # a batch of any size
-    about = session.get_modelmeta().custom_metadata_map
-    assert json.loads(about["classes"]) == ["x", "y"]
-    assert json.loads(about["inputs"]) == result["inputs"]
     assert [one["name"] for one in result["inputs"]["table"]["columns"]] == ["a", "b", "tint"]
     assert result["inputs"]["mean"][:2] == pytest.approx([2, 3], abs=0.2)  # of the training samples
+    check_model(tmp_path / "run" / "model.onnx", result["inputs"])
 
     (tmp_path / "folder").mkdir()
     for name, message in (
@@ -49,6 +37,20 @@ def test_a_trained_model_without_its_data(phalanx: Phalanx, tmp_path: Path) -> N
         refused = phalanx("export", "run", "--output", name)
         assert refused.returncode == 2
         assert message in refused.stderr
+
+
+def check_model(file: Path, inputs_of_training: object) -> None:
+    """What the model takes and gives, and what is written about it."""
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    (inputs,), (outputs,) = session.get_inputs(), session.get_outputs()
+    assert (inputs.name, inputs.shape[1:]) == ("inputs", [4])
+    assert (outputs.name, outputs.shape[1:]) == ("outputs", [2])
+    assert isinstance(inputs.shape[0], str)  # a batch of any size
+    about = session.get_modelmeta().custom_metadata_map
+    assert json.loads(about["classes"]) == ["x", "y"]
+    assert json.loads(about["inputs"]) == inputs_of_training
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from tests.cli.conftest import Phalanx
+from tests.commands import Phalanx
 
 GOSSIP = Path(__file__).parents[2] / "examples" / "own_strategy.py"
 

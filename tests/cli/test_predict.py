@@ -5,42 +5,49 @@ import json
 import random
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
-from tests.cli.conftest import Phalanx
+from phalanx.comm.base import Communicator
+from tests.commands import Phalanx
+from tests.job_commands import OnRanks
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(path.read_text().splitlines()))
 
 
-def test_a_folder_of_images(phalanx: Phalanx, tmp_path: Path) -> None:
+def make_images(folder: Path) -> None:
+    """Those of two classes to train with, and new ones."""
     for name, colour in (("blue", (10, 20, 220)), ("red", (220, 20, 10))):
         for index in range(6):
-            path = tmp_path / "training" / name / f"{index}.png"
+            path = folder / "training" / name / f"{index}.png"
             path.parent.mkdir(parents=True, exist_ok=True)
             Image.new("RGB", (9 + index, 9), colour).save(path)
-    trained = phalanx(
-        *("train", "--dataset", "images", "--data-dir", "training", "--resize", "8x8"),
-        *("--epochs", 20, "--metrics", "confusion", "--normalise", "--output", "run"),
-    )
-    assert trained.returncode == 0, trained.stderr
-    assert "Confusion" in trained.stdout
-    assert "recall" in trained.stdout
-    test = json.loads((tmp_path / "run" / "result.json").read_text())["test"]
-    assert sum(map(sum, test["confusion"])) == test["count"]
-    (tmp_path / "new").mkdir()
+    (folder / "new").mkdir()
     for index in range(5):
         colour = (200, 30, 30) if index % 2 else (30, 30, 200)
-        Image.new("RGB", (20, 10), colour).save(tmp_path / "new" / f"{index}.jpg")
+        Image.new("RGB", (20, 10), colour).save(folder / "new" / f"{index}.jpg")
+
+
+@pytest.mark.ranks(2)
+def test_a_folder_of_images(on_ranks: OnRanks, comm: Communicator, shared_path: Path) -> None:
+    if comm.rank == 0:
+        make_images(shared_path)
+    trained = on_ranks(
+        *("train", "--dataset", "images", "--data-dir", "training", "--resize", "8x8"),
+        *("--epochs", 20, "--metrics", "confusion", "--normalise", "--output", "run"),
+        alone=True,
+    )
+    assert "Confusion" in trained.stdout
+    assert "recall" in trained.stdout
+    test = json.loads((shared_path / "run" / "result.json").read_text())["test"]
+    assert sum(map(sum, test["confusion"])) == test["count"]
     for ranks in (1, 2):
-        done = phalanx(
-            *("predict", "run", "--input", "new", "--ranks", ranks, "--output", f"{ranks}.csv")
-        )
-        assert done.returncode == 0, done.stderr
-        assert done.stdout == f"5 predictions: {ranks}.csv\n"
-    assert (tmp_path / "1.csv").read_bytes() == (tmp_path / "2.csv").read_bytes()
-    rows = rows_of(tmp_path / "1.csv")
+        ask = ("predict", "run", "--input", "new", "--ranks", ranks, "--output", f"{ranks}.csv")
+        assert on_ranks(*ask, alone=ranks == 1).stdout == f"5 predictions: {ranks}.csv\n"
+    assert (shared_path / "1.csv").read_bytes() == (shared_path / "2.csv").read_bytes()
+    rows = rows_of(shared_path / "1.csv")
     assert list(rows[0]) == ["index", "file", "class", "blue", "red"]
     assert [row["file"] for row in rows] == [f"{index}.jpg" for index in range(5)]
     assert [row["class"] for row in rows] == ["blue", "red", "blue", "red", "blue"]

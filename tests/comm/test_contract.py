@@ -136,8 +136,16 @@ class TestInPlace:
             world.reduce(buffer)
         assert scalar.tolist() == 2 * world.size * (world.size if world.rank == 0 else 1)
 
-    def test_empty_halves(self, world: Communicator) -> None:
-        world.allreduce(torch.zeros(0, 3, dtype=torch.bfloat16))
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    def test_empty_halves(self, world: Communicator, do: Callable[..., None], dtype: str) -> None:
+        """Which have an operator of their own: empty they stay, and the next ones are as ever."""
+        for op in OPS:
+            empty = torch.zeros(0, 3, dtype=getattr(torch, dtype))
+            do("allreduce", empty, op=op)
+            assert (empty.shape, empty.dtype) == ((0, 3), getattr(torch, dtype))
+            full = torch.tensor(numbers(world.rank), dtype=getattr(torch, dtype))
+            do("allreduce", full, op=op)
+            assert values(full) == combined(op, dtype, size=world.size)
 
     def test_views_are_written_where_they_are(self, world: Communicator) -> None:
         flat = torch.zeros(6, requires_grad=True)

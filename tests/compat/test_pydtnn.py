@@ -17,7 +17,7 @@ from phalanx.compat.pydtnn import Translation, translate
 from phalanx.errors import UsageError
 from phalanx.models import model_names
 from phalanx.settings.table import Settings
-from tests.cli.conftest import Phalanx
+from tests.commands import Phalanx
 from tests.data.conftest import idx
 
 #: The command of PyDTNN's own README.
@@ -272,12 +272,12 @@ def write_mnist(folder: Path, *, train: int, test: int) -> Path:
     return folder
 
 
-def test_it_runs_in_a_job(phalanx: Phalanx, tmp_path: Path) -> None:
+def test_it_runs_in_a_job(process: Phalanx, tmp_path: Path) -> None:
     folder = write_mnist(tmp_path / "some digits", train=1000, test=200)
     line = [word.replace("../datasets/mnist", str(folder)) for word in shlex.split(README)]
     line += ["--num_epochs=4", "--learning_rate=0.002", "--batch_size=16"]
     launcher, variables = mpiexec_command(2)
-    job = phalanx("pydtnn", *line, before=tuple(launcher), **started(variables))
+    job = process("pydtnn", *line, before=tuple(launcher), **started(variables))
     assert job.returncode == 0, job.stderr
     result = json.loads((tmp_path / "runs" / "mnist-simplecnn-1" / "result.json").read_text())
     assert (result["ranks"], result["strategy"]) == (2, "allreduce")

@@ -2,48 +2,45 @@
 
 import csv
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.cli.conftest import environment
+from phalanx.comm.base import Communicator
+from tests.commands import Phalanx
+from tests.job_commands import OnRanks
 
 Image = pytest.importorskip("PIL.Image")
 
 
-def train(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "phalanx", "train", *map(str, arguments)],
-        cwd=folder,
-        env=environment(),
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-
-
-def test_random_steps_give_the_same_weights_on_any_number_of_ranks(tmp_path: Path) -> None:
+def make_pictures(folder: Path) -> None:
     drawn = np.random.default_rng(0)
     for name in ("dark", "light"):
-        (tmp_path / "pictures" / name).mkdir(parents=True)
+        (folder / name).mkdir(parents=True)
         for number in range(12):
             pixels = drawn.integers(0, 128, (9, 11, 3)) + 127 * (name == "light")
-            path = tmp_path / "pictures" / name / f"{number}.png"
-            Image.fromarray(pixels.astype(np.uint8)).save(path)
-    (tmp_path / "pictures" / "dark" / "3.png").write_bytes(b"damaged")
+            Image.fromarray(pixels.astype(np.uint8)).save(folder / name / f"{number}.png")
+    (folder / "dark" / "3.png").write_bytes(b"damaged")
+
+
+@pytest.mark.ranks(1, 2)
+def test_random_steps_give_the_same_weights_on_any_number_of_ranks(
+    on_ranks: OnRanks, comm: Communicator, ranks: int, shared_path: Path
+) -> None:
+    if comm.rank == 0:
+        make_pictures(shared_path / "pictures")
+    comm.barrier()
     digests = set()
-    for ranks in (1, 2):
-        run = tmp_path / f"run-{ranks}"
-        done = train(
-            *(tmp_path, "--dataset", "images", "--data-dir", "pictures", "--resize", "6x6"),
+    for alone in (True, False):
+        run = shared_path / f"run-{alone}"
+        done = on_ranks(
+            *("train", "--dataset", "images", "--data-dir", "pictures", "--resize", "6x6"),
             *("--skip-bad", "--normalise", "--flip", "--crop", 1, "--test-as-validation"),
-            *("--epochs", 2, "--batch-size", 6, "--shards", 2, "--ranks", ranks, "--output", run),
+            *("--epochs", 2, "--batch-size", 6, "--shards", 2, "--output", run),
+            *("--ranks", 1 if alone else ranks),
+            alone=alone,
         )
-        assert done.returncode == 0, done.stderr
         assert "left out: pictures/dark/3.png: not an image" in done.stderr
         result = json.loads((run / "result.json").read_text())
         digests.add(result["weights_sha256"])
@@ -65,10 +62,10 @@ def test_random_steps_give_the_same_weights_on_any_number_of_ranks(tmp_path: Pat
     ],
 )
 def test_data_that_cannot_work_is_refused_before_any_rank_starts(
-    tmp_path: Path, arguments: tuple[object, ...], cause: str
+    phalanx: Phalanx, tmp_path: Path, arguments: tuple[object, ...], cause: str
 ) -> None:
     (tmp_path / "some.csv").write_text("x,kind\n?,a\n1,b\n")
-    done = train(tmp_path, "--ranks", 2, *arguments)
+    done = phalanx("train", "--ranks", 2, *arguments)
     assert done.returncode == 2
     assert cause in " ".join(done.stderr.split())
     assert "rank" not in done.stderr

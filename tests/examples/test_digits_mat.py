@@ -16,7 +16,7 @@ from examples.digits_mat.data import write_digits
 from phalanx import models
 from phalanx.runs.weights import load_weights
 from phalanx.train.losses import make_loss
-from tests.cli.conftest import Phalanx
+from tests.commands import Phalanx
 from tests.data.conftest import IdxFolder
 from tests.examples.conftest import Example
 

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 from phalanx.comm.launch.mpiexec import find_mpiexec
 from phalanx.errors import LaunchError
-from tests.cli.conftest import environment
+from tests.commands import environment
 
 ROOT = Path(__file__).parents[2]
 _LINK = "link0"  # what every host calls its way to the others

@@ -38,11 +38,21 @@ def test_saved_and_loaded_again(tmp_path: Path, dtype: torch.dtype) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["model.safetensors"]
 
 
-def test_tied_weights_are_saved(tmp_path: Path) -> None:
+def make_tied(seed: int) -> nn.Sequential:
+    torch.manual_seed(seed)
     model = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     model[1].weight = model[0].weight
+    return model
+
+
+def test_tied_weights_are_saved(tmp_path: Path) -> None:
+    model, tied, free = make_tied(0), make_tied(1), nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     save_weights(model, tmp_path / "model.safetensors")
-    load_weights(model, tmp_path / "model.safetensors")
+    for other in (tied, free):
+        assert weights_digest(other) != weights_digest(model)
+        load_weights(other, tmp_path / "model.safetensors")
+        assert weights_digest(other) == weights_digest(model)
+    assert tied[1].weight is tied[0].weight
 
 
 def test_bad_files_name_their_cause(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def build(
     ACTIVATION.check(activation)
     OUTPUT_ACTIVATION.check(output_activation)
     STANDARDISE.check(standardise)
-    check_inputs("mlp", input_shape=input_shape, classes=classes)
+    check_inputs("mlp" if hidden else "logistic", input_shape=input_shape, classes=classes)
     layers: list[nn.Module] = [nn.Flatten()]
     for width, next_width in pairwise([math.prod(input_shape), *hidden]):
         layers += [nn.Linear(width, next_width), _ACTIVATIONS[activation]()]

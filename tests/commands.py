@@ -1,4 +1,4 @@
-"""Running the command line as a user does: in a process of its own, in an empty folder."""
+"""A pytest plugin to run the command line: in a process of its own, in an empty folder."""
 
 import os
 import subprocess
@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.ranks_job import YIELDING
+from tests.zygote import Zygote
 
 Phalanx = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -27,9 +28,30 @@ def environment() -> dict[str, str]:
     return ours | _ENVIRONMENT
 
 
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[Zygote]:
+    """One for all commands of all tests."""
+    zygote = Zygote(environment())
+    yield zygote
+    zygote.close()
+
+
 @pytest.fixture
-def phalanx(tmp_path: Path) -> Phalanx:
-    """Runs `phalanx ARGUMENTS` in the test's folder, to its end."""
+def phalanx(tmp_path: Path, zygote: Zygote, process: Phalanx) -> Phalanx:
+    """Runs `phalanx ARGUMENTS` in the test's folder, to its end; in a fork where that will do."""
+
+    def run(*arguments: object, **variables: str) -> subprocess.CompletedProcess[str]:
+        env = environment() | variables
+        if not zygote.suits(env):
+            return process(*arguments, **variables)
+        return zygote.run("phalanx", [*map(str, arguments)], cwd=tmp_path, env=env)
+
+    return run
+
+
+@pytest.fixture
+def process(tmp_path: Path) -> Phalanx:
+    """The same in a process that starts from nothing, with another command `before` it."""
 
     def run(
         *arguments: object, before: tuple[str, ...] = (), **variables: str
