@@ -37,6 +37,7 @@ class Whole(Base):
     shared: ClassVar[int] = 9
     needed: int
     strange: Callable[[], None] = print
+    worded: "in so many words" = print
     every: int = 5
 
 class Plain:
@@ -91,7 +92,7 @@ def test_fields_of_a_dataclass(here: Path) -> None:
     assert {name: option.kind for name, option in found.items()} == kinds
     assert (found["every"].default, found["listed"].default) == (5, 7)
     assert found["mode"].choices == ("fast", "good")
-    assert found["made"].text == " [default: as the code says]"
+    assert found["made"].text == "[default: as the code says]"
 
 
 def test_a_comment_is_the_help(here: Path) -> None:

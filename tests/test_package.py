@@ -51,7 +51,7 @@ def test_public_names() -> None:
 def test_the_command_line_starts_without_torch_and_mpi() -> None:
     code = (
         "import sys, phalanx.cli.app, phalanx.settings.rules; "
-        "assert not {'torch', 'mpi4py'} & set(sys.modules)"
+        "assert not {'torch', 'mpi4py', 'safetensors'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

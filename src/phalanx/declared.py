@@ -8,6 +8,7 @@ default is; one of another kind is no option. A comment above it that begins wit
 import ast
 import importlib.util
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from phalanx.user_code import Source
 from phalanx.wording import Spelling
 
 _KINDS: dict[str, Any] = {"int": int, "float": float, "bool": bool, "str": str, "Path": Path}
+_TUPLES: dict[str, Any] = {"int": tuple[int, ...], "str": tuple[str, ...]}
 #: A default that there is, but that only running the code would tell.
 _COMPUTED = object()
 
@@ -153,7 +155,8 @@ def _option(found: _Parameter, lines: list[str]) -> Option | None:
 def _kind(node: ast.expr | None) -> tuple[Any, tuple[str, ...]]:
     """What an annotation stands for, None if for nothing known; and the texts of a Literal."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        node = ast.parse(node.value, mode="eval").body
+        with suppress(SyntaxError):  # what is no annotation stands for nothing
+            node = ast.parse(node.value, mode="eval").body
     if isinstance(node, ast.Attribute):  # as in typing.Literal or pathlib.Path
         node = ast.Name(node.attr)
     if isinstance(node, ast.Name):
@@ -167,8 +170,9 @@ def _kind(node: ast.expr | None) -> tuple[Any, tuple[str, ...]]:
     if outer == "Optional":
         return _kind(inner)
     if outer in ("tuple", "Tuple", "Sequence", "list"):
-        item = ast.unparse(inner).removesuffix(", ...").strip("()").removesuffix(", ...")
-        return {"int": tuple[int, ...], "str": tuple[str, ...]}.get(item), ()
+        parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+        items = {ast.unparse(part) for part in parts} - {"..."}
+        return _TUPLES.get(items.pop()) if len(items) == 1 else None, ()
     values = _literal(inner) if outer == "Literal" else None
     texts = values if isinstance(values, tuple) else (values,)
     return (str, texts) if all(isinstance(text, str) for text in texts) else (None, ())

@@ -62,7 +62,7 @@ class Option:
         if self.choices:
             text += f"{'' if text.endswith('.') else '.'} One of: {', '.join(self.choices)}."
         default = self.default_words or self._default_text()
-        return f"{text} [default: {default}]" if default else text
+        return f"{text} [default: {default}]".strip() if default else text
 
     def _default_text(self) -> str:
         if isinstance(self.default, bool):

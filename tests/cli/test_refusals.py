@@ -57,9 +57,9 @@ def test_refused_before_any_rank_starts(
     ("text", "cause"),
     [
         ("epoch = 3", "did you mean 'epochs'?"),
-        ('epochs = "three"', "must be a int, not 'three'"),
-        ("epochs = 2.5", "must be a int, not 2.5"),
-        ("hidden = [1.5]", "must be a list of whole numbers"),
+        ('epochs = "three"', "must be a whole number, not 'three'"),
+        ("epochs = 2.5", "must be a whole number, not 2.5"),
+        ("hidden = [1.5]", "must be whole numbers such as 128,64, not [1.5]"),
         ("epochs = = 3", "not valid TOML"),
     ],
 )

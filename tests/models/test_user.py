@@ -131,6 +131,26 @@ def test_an_error_in_the_function_is_the_users(here: Path) -> None:
     assert caught.traceback[-1].path == here / "model.py"
 
 
+def test_parameters_with_defaults_are_options(here: Path) -> None:
+    (here / "wide.py").write_text(
+        "from torch import nn\n"
+        "def net(classes, width: int = 4, *, bias=True):\n"
+        "    return nn.Linear(width, classes, bias=bias)\n"
+    )
+    options: dict[str, object] = {"width": 7, "bias": False, "init": "zeros"}
+    check("wide.py:net", options)
+    model = build("wide.py:net", input_shape=SHAPE, classes=5, options=options)
+    assert isinstance(model, nn.Linear)
+    assert model.in_features == 7
+    assert model.bias is None
+    assert not model.weight.any()
+    with pytest.raises(UsageError, match="width must be a whole number, not 'x'"):
+        check("wide.py:net", {"width": "x"})
+    cause = r"^model wide.py:net: hidden is no option of it: it takes width, bias$"
+    with pytest.raises(UsageError, match=cause):
+        check("wide.py:net", {"hidden": (4,)})
+
+
 def test_names_of_no_file_or_module_are_refused(here: Path) -> None:
     with pytest.raises(
         UsageError, match=r"^model 'model.py:' is not of the form .*:function or pac"

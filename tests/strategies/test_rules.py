@@ -1,6 +1,6 @@
 """Each rule of a training once: the command line and Python refuse the same, each in its words."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from torch import nn
@@ -8,11 +8,14 @@ from torch.optim import SGD
 
 from phalanx.comm.single import SingleCommunicator
 from phalanx.errors import UsageError
+from phalanx.exchange.compression import Compression
 from phalanx.settings.rules import check_settings
 from phalanx.settings.table import Settings
+from phalanx.strategies import options
 from phalanx.strategies.base import Loss, Task
 from phalanx.strategies.registry import make
 from phalanx.strategies.rules import Choices, check_idle, check_strategy
+from phalanx.strategies.server import Exchanged
 from phalanx.wording import flag
 
 #: A strategy, its options, the choices of a task, and what is said about that in both spellings.
@@ -62,24 +65,24 @@ def said(call: Any) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize(("name", "options", "choices", "cause"), TOGETHER)
+@pytest.mark.parametrize(("name", "given", "choices", "cause"), TOGETHER)
 def test_both_refuse_in_their_own_words(
-    name: str, options: dict[str, Any], choices: dict[str, Any], cause: str
+    name: str, given: dict[str, Any], choices: dict[str, Any], cause: str
 ) -> None:
     def in_python() -> None:
         model = nn.Linear(2, 2)
         task = Task(model, SGD(model.parameters(), lr=0.1), Loss(nn.MSELoss()), **choices)
-        make(name, options).bind(SingleCommunicator(), task)
+        make(name, given).bind(SingleCommunicator(), task)
 
     def on_the_line() -> None:
-        check_settings(Settings(strategy=name, **options, **choices), 1)
+        check_settings(Settings(strategy=name, **given, **choices), 1)
 
     assert cause.format_map(Spelt(flags=False)) in said(in_python)
     assert cause.format_map(Spelt(flags=True)) in said(on_the_line)
 
 
 @pytest.mark.parametrize(
-    ("options", "choices", "cause"),
+    ("given", "choices", "cause"),
     [
         ({"exchange": "changes"}, {"clip_norm": 1.0}, "--clip-norm needs the norm of the whole"),
         ({"exchange": "changes"}, {"shards": 4}, "leave out --shards, or --exchange 'gradients'"),
@@ -87,11 +90,9 @@ def test_both_refuse_in_their_own_words(
     ],
 )
 def test_a_server_is_refused_before_its_ranks_start(
-    options: dict[str, Any], choices: dict[str, Any], cause: str
+    given: dict[str, Any], choices: dict[str, Any], cause: str
 ) -> None:
-    assert cause in said(
-        lambda: check_settings(Settings(strategy="server", **options, **choices), 3)
-    )
+    assert cause in said(lambda: check_settings(Settings(strategy="server", **given, **choices), 3))
 
 
 def test_async_in_step_keeps_shards() -> None:
@@ -100,6 +101,11 @@ def test_async_in_step_keeps_shards() -> None:
     assert "set --max-staleness to 0, or leave out --shards" in said(
         lambda: check_strategy("async", late)
     )
+
+
+def test_choices_are_those_of_the_types() -> None:
+    assert options.COMPRESS.choices == get_args(Compression)
+    assert options.EXCHANGE.choices == get_args(Exchanged)
 
 
 def test_of_a_users_own_strategy_nothing_is_known() -> None:

@@ -15,6 +15,14 @@ def datasets() -> None:
         files = "" if entry.embedded else entry.file_list
         shape = "×".join(map(str, entry.input_shape))
         table.add_row(entry.name, entry.summary, shape, str(entry.classes), files)
+    table.add_row(
+        "FILE.py:FUNCTION",
+        "your own: a function that returns a phalanx.Dataset; it is given data_dir and seed if it "
+        "has parameters of these names, and parameters with defaults are flags",
+        "any",
+        "any",
+        "whatever it reads",
+    )
     wide_console().print(table)
 
 
@@ -28,7 +36,7 @@ def models() -> None:
         "FILE.py:FUNCTION",
         "your own: a function that returns an nn.Module; it is given input_shape and classes "
         "if it has parameters of these names",
-        "",
+        "its parameters with defaults",
     )
     console = wide_console()
     console.print(table)

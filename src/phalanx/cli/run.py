@@ -11,6 +11,8 @@ from phalanx.comm.launch.job import current_job
 from phalanx.comm.launch.mpiexec import available_slots, launch, slots_of_hosts
 from phalanx.comm.launch.process import allocator_variables, available_cores
 from phalanx.errors import LaunchError, UsageError
+from phalanx.settings.table import SETTINGS
+from phalanx.wording import flag
 
 #: How variables begin that are about this host, shell or job, and so not for ranks elsewhere.
 _STAY_HERE = (
@@ -76,8 +78,7 @@ def run(
 
 def _environment(threads: int | None, *, ranks: int, forward: bool) -> dict[str, str]:
     """What is set for the ranks: their threads and their allocator; a user's own variables win."""
-    if threads is not None and threads < 1:
-        raise UsageError(f"--threads must be at least 1, not {threads}")
+    SETTINGS["threads"].check(threads, spell=flag)
     share = max(1, available_cores() // max(1, ranks))
     given = os.environ.get("OMP_NUM_THREADS", str(share)) if threads is None else str(threads)
     variables = allocator_variables() | {"OMP_NUM_THREADS": given}

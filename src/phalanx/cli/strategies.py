@@ -12,6 +12,7 @@ from phalanx import data, models
 from phalanx.cli.output.console import wide_console
 from phalanx.errors import UsageError
 from phalanx.observe.traffic import FORMULAS, Estimate, Workload, estimate
+from phalanx.settings.table import SETTINGS
 from phalanx.strategies.registry import STRATEGIES, StrategyEntry
 from phalanx.wording import byte_size, flag, unknown
 
@@ -76,8 +77,8 @@ def _explain(console: Console, entry: StrategyEntry, lines: Iterable[tuple[str, 
 
 
 def _workload(model: str, dataset: str, *, ranks: int, batch_size: int) -> Workload:
-    if ranks < 1 or batch_size < 1:
-        raise UsageError("--ranks and --batch-size must be at least 1")
+    for option, value in (("ranks", ranks), ("batch_size", batch_size)):
+        SETTINGS[option].check(value, spell=flag)
     models.check(model)
     shape, classes = _samples(dataset)
     built = models.build(model, input_shape=shape, classes=classes)

@@ -9,7 +9,7 @@ from typing import Any
 
 from phalanx.errors import UsageError
 from phalanx.options import Option, check_values, names_of
-from phalanx.wording import Spelling, flag
+from phalanx.wording import flag
 
 _LARGEST_SIDE = 1 << 16
 
@@ -89,19 +89,13 @@ OPTIONS = (TEST_SPLIT, TARGET, DROP, *STEPS, SKIP_BAD, CACHE, SHAPE, CLASSES, SA
 SEED = "seed"
 
 
-def check_options(
-    name: str,
-    options: Mapping[str, Any],
-    *,
-    accepted: tuple[Option, ...],
-    spell: Spelling = flag,
-) -> None:
+def check_options(name: str, options: Mapping[str, Any], *, accepted: tuple[Option, ...]) -> None:
     """Raise a UsageError for an option that this data set does not take, or its value."""
     takes = (*accepted, *STEPS)
     for option in options:
         if option not in (*names_of(takes), SEED):
-            raise UsageError(f"{spell(option)} is no option of data set {name}: leave it out")
-    check_values(takes, options, spell=spell)
+            raise UsageError(f"{flag(option)} is no option of data set {name}: leave it out")
+    check_values(takes, options, spell=flag)
 
 
 def transformed_shape(

@@ -146,7 +146,7 @@ def _check_common(settings: Settings, names: Iterable[str], *, ranks: int) -> No
     SETTINGS["ranks"].check(ranks, spell=flag)
     for name in names:
         if name not in registry.STRATEGIES:  # a user's own, or unknown
-            registry.check(name, ranks)
+            registry.check(name, ranks, spell=flag)
     check_settings(settings.with_strategy("single", {}).changed(ranks=1), 1)
 
 

@@ -13,25 +13,26 @@ from phalanx.wording import key as key_of
 from phalanx.wording import unknown
 
 
-def read_settings(flags: Mapping[str, Any], config: Path | None = None) -> Settings:
+def read_settings(
+    flags: Mapping[str, Any], config: Path | None = None, *, own: OwnOptions | None = None
+) -> Settings:
     """Settings from a file and from flags, which win; a flag that is None was not given.
 
     The file is TOML, or the config.json of a run. What a user's own strategy, model or data set
-    declares is a flag and a key, too.
+    declares is a flag and a key, too: `own`, or what those that are named declare.
     """
     given = {name: value for name, value in flags.items() if value is not None}
     in_file = {} if config is None else _read(config)
-    own = read_own(in_file | given)
-    values = _checked(in_file, str(config), own=own) | given
-    return make_settings(values, own=own)
+    known = read_own(in_file | given) if own is None else own
+    values = _checked(in_file, str(config), own=known) | given
+    return _made(values, own=known)
 
 
-def make_settings(values: Mapping[str, Any], *, own: OwnOptions | None = None) -> Settings:
-    """Settings of values that are checked already, those of a user's own code among them."""
-    known = read_own(values) if own is None else own
-    ours = {name: value for name, value in values.items() if name in SETTINGS}
-    theirs = {name: value for name, value in values.items() if name in known.options}
-    return Settings(**ours, own=known.by_part(theirs))
+def _made(values: Mapping[str, Any], *, own: OwnOptions) -> Settings:
+    """Settings of values that are checked already, those of a user's `own` code among them."""
+    ours = {name: value for name, value in values.items() if name not in own.options}
+    theirs = {name: value for name, value in values.items() if name in own.options}
+    return Settings(**ours, own=own.by_part(theirs))
 
 
 def settings_from(values: Mapping[str, Any], *, source: str) -> Settings:

@@ -26,6 +26,11 @@ def own_flags(context: typer.Context | None) -> dict[str, Any]:
     return {} if context is None else dict(context.meta.get(_VALUES, {}))
 
 
+def declared(context: typer.Context | None) -> OwnOptions | None:
+    """What the code that a line names declares; None if that was not looked for."""
+    return None if context is None else context.meta.get(_DECLARED)
+
+
 class SettingsCommand(TyperCommand):
     """A command with settings, whose flags depend on the strategy, model and data set it names."""
 

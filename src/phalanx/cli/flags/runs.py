@@ -8,7 +8,6 @@ import typer
 from phalanx.cli.flags.data import on_data
 from phalanx.cli.start import launched, rank_count
 from phalanx.data.tables.form import TableForm
-from phalanx.errors import UsageError
 from phalanx.runs.folder import read_run_settings
 from phalanx.runs.record import read_record
 from phalanx.settings.panels import defaults
@@ -66,8 +65,6 @@ def start_ranks(
 ) -> Settings:
     """The settings for using a model, not training it, in a process that is one of the ranks."""
     count = rank_count(ranks)
-    if count < 1 or threads < 1:
-        raise UsageError("--ranks and --threads must be at least 1")
     # How it was trained in parallel does not bind how it is used.
     here = defaults("Parallelism", "Output") | {"ranks": count, "threads": threads}
     settings = settings.with_strategy(None, {}).changed(**here)

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from phalanx.cli.flags.options import annotation, parameter, with_parameters
-from phalanx.cli.flags.own import own_flags
+from phalanx.cli.flags.own import declared, own_flags
 from phalanx.comm.launch.job import current_job
 from phalanx.compat.three_layers import read_three_layers
-from phalanx.settings.files import make_settings, read_settings
+from phalanx.settings.files import read_settings
+from phalanx.settings.own import OwnOptions
 from phalanx.settings.panels import panel_of
 from phalanx.settings.table import SETTINGS, Settings
 from phalanx.wording import flag
@@ -32,7 +33,7 @@ def with_settings(command: Callable[[Settings], None]) -> Callable[..., None]:
         for name, value in flags.items():
             if value is not None:
                 flags[name] = SETTINGS[name].convert(value, where=flag(name))
-        command(_read(flags | own_flags(context), config))
+        command(_read(flags | own_flags(context), config, own=declared(context)))
 
     parameters = [parameter("context", typer.Context), parameter("config", Config)]
     for name, option in SETTINGS.items():
@@ -45,10 +46,12 @@ def setting_parameters() -> dict[str, inspect.Parameter]:
     return dict(inspect.signature(with_settings(lambda settings: None)).parameters)
 
 
-def _read(flags: dict[str, Any], config: Path | None) -> Settings:
+def _read(flags: dict[str, Any], config: Path | None, *, own: OwnOptions | None) -> Settings:
     """Settings from flags and a file, of our own kind or of another program's."""
-    if config is None:
-        return read_settings(flags)
     given = {name: value for name, value in flags.items() if value is not None}
-    translated = read_three_layers(config, given, launched=current_job() is not None)
-    return read_settings(flags, config) if translated is None else make_settings(translated | given)
+    translated = None
+    if config is not None:
+        translated = read_three_layers(config, given, launched=current_job() is not None)
+    if translated is None:
+        return read_settings(given, config, own=own)
+    return read_settings(translated | given, own=own)
