@@ -1,6 +1,7 @@
 """What it costs to look: epochs with and without a profile, in turn, in the same two processes.
 
-`python -m benchmarks.profile_overhead` starts the ranks and prints the best epoch of each.
+`python -m benchmarks.questions.profile_overhead` starts the ranks and prints the best epoch of
+each.
 """
 
 import sys
@@ -55,5 +56,5 @@ if __name__ == "__main__":
     if "rank" in sys.argv:
         train()
     else:
-        command = mpiexec(_RANKS, "benchmarks.profile_overhead").with_arguments("rank")
+        command = mpiexec(_RANKS, "benchmarks.questions.profile_overhead").with_arguments("rank")
         print("\n".join(run(command, timeout=300)))

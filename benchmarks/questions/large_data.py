@@ -1,8 +1,8 @@
 """Training on data larger than memory: the most that each rank ever had resident.
 
-`python -m benchmarks.large_data` makes a data set of images as large as asked for, in files that
-are holes in the disk and so take no place there, trains on it for a few steps on two ranks through
-the command line, and prints each rank's peak.
+`python -m benchmarks.questions.large_data` makes a data set of images as large as asked for, in
+files that are holes in the disk and so take no place there, trains on it for a few steps on two
+ranks through the command line, and prints each rank's peak.
 """
 
 import json

@@ -1,8 +1,8 @@
 """What one slow worker costs: `server`, which waits for it, beside `async`, which does not.
 
-`python -m benchmarks.slow_worker` starts the ranks, in turn for both strategies, and prints the
-best time of each. On every rank: `python -m benchmarks.slow_worker STRATEGY`. The slow one sleeps
-in every forward pass, as a rank on a busy or older host would take its time.
+`python -m benchmarks.questions.slow_worker` starts the ranks, in turn for both strategies, and
+prints the best time of each. On every rank: `python -m benchmarks.questions.slow_worker STRATEGY`.
+The slow one sleeps in every forward pass, as a rank on a busy or older host would take its time.
 """
 
 import json
@@ -61,7 +61,7 @@ def compare() -> None:
     best: dict[str, dict[str, float]] = {}
     for _ in range(_ROUNDS):
         for strategy in _STRATEGIES:
-            command = mpiexec(_RANKS, "benchmarks.slow_worker").with_arguments(strategy)
+            command = mpiexec(_RANKS, "benchmarks.questions.slow_worker").with_arguments(strategy)
             lines = [line for line in run(command, timeout=300.0) if line.startswith("{")]
             result: dict[str, float] = json.loads(lines[-1])
             if strategy not in best or result["seconds"] < best[strategy]["seconds"]:
