@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from phalanx.cli.app import app
 from phalanx.errors import UsageError
-from tests.cli.conftest import Phalanx
+from tests.commands import Phalanx
 
 #: Run anywhere but on a rank, it would end the command.
 LOUD = "import os\nassert os.environ.get('RANKS_MAY_RUN_THIS')\n"

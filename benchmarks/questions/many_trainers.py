@@ -1,6 +1,6 @@
 """Trainers made, used and closed one after the other: does anything run out?
 
-    phalanx run -n 2 python -m benchmarks.many_trainers --seconds 300
+    phalanx run -n 2 python -m benchmarks.questions.many_trainers --seconds 300
 
 Every Trainer takes one step on a tiny model, with each strategy in turn. The table shows what this
 process uses after so many of them: memory, descriptors, threads. A communicator that was not freed
