@@ -1,18 +1,20 @@
 """The sums of buckets, in shared memory and by MPI."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import pytest
 import torch
 
 from phalanx.comm.base import Communicator
-from phalanx.exchange.bucket_sums import bucket_sums
+from phalanx.exchange.bucket_sums import BUCKET_BYTES, bucket_sums
 from phalanx.exchange.buckets import Bucket
 from phalanx.exchange.host_sums import HostSum, host_sums
 from phalanx.exchange.sums import StartedSum, Sum, Sums
 
 _LENGTHS = (1, 63, 200_001)
 Kind = Literal["host", "mpi"]
+Wires = Mapping[torch.dtype, torch.dtype]
 both_kinds = pytest.mark.parametrize("kind", ["host", "mpi"])
 
 
@@ -83,11 +85,15 @@ def test_another_dtype_travels(comm: Communicator) -> None:
 def test_which_one_is_taken(comm: Communicator) -> None:
     half = {torch.float32: torch.float16}
 
-    def taken(some: list[Bucket], wires: dict[torch.dtype, torch.dtype] | None = None) -> type[Sum]:
-        return type(bucket_sums(comm, some, divisor=1.0, wires=wires or {})[0])
+    def taken(dtype: torch.dtype, *lengths: int, half: Wires | None = None) -> list[type[Sum]]:
+        dtypes = [dtype] * len(lengths)
+        plan, sums = bucket_sums(comm, lengths, dtypes, divisor=1.0, wires=half or {})
+        assert [bucket.length for bucket in plan] == [one.tensor.numel() for one in sums]
+        return [type(one) for one in sums]
 
-    assert taken(buckets(torch.float32)) is HostSum
-    assert taken(buckets(torch.float32)[:2]) is StartedSum, "MPI is faster with few bytes"
-    assert taken(buckets(torch.float32), half) is StartedSum, "halves must travel"
-    assert taken(buckets(torch.float64), half) is HostSum
-    assert taken(buckets(torch.bfloat16)) is StartedSum, "rounded alike on one host and on several"
+    many = 3 * BUCKET_BYTES // 8
+    assert taken(torch.float32, many, many) == [HostSum], "all at once"
+    assert taken(torch.float32, 10, 10) == [StartedSum], "MPI is faster with few bytes"
+    assert taken(torch.float32, many, many, half=half) == [StartedSum] * 2, "halves must travel"
+    assert taken(torch.float64, many, 7, half=half) == [HostSum]
+    assert taken(torch.bfloat16, many) == [StartedSum], "rounded alike on one host and on several"

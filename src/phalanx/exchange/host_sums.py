@@ -1,7 +1,7 @@
 """Sums in memory that the ranks of one host share, a row for each.
 
 When all rows are full, every rank adds up a slice of them and writes the sum to all: nothing is
-copied to anybody, and nothing is gained from beginning early.
+copied to anybody.
 """
 
 from collections.abc import Sequence

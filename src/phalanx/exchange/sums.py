@@ -80,20 +80,24 @@ class StartedSum(Sum):
         self._wire = tensor if as_it_is else torch.zeros_like(tensor, dtype=wire)
         self._begin = comm.prepare_start(Call("allreduce", receive=self._wire, op="sum"))
         self._request: Request
+        self._done = False
 
     def start(self) -> None:
         if self._wire is not self.tensor:
             self._wire.copy_(self.tensor)
+        self._done = False
         self._request = self._begin()
 
     def test(self) -> bool:
-        return self._request.test()
+        self._done = self._done or self._request.test()
+        return self._done
 
     def turn(self) -> None:
         pass
 
     def finish(self) -> None:
-        self._request.wait()
+        if not self._done:
+            self._request.wait()
         if self._wire is not self.tensor:
             self.tensor.copy_(self._wire)
         if self._divisor != 1.0:
@@ -148,15 +152,15 @@ class Sums:
         """Whether all that were started are done. Also lets them make progress; never waits."""
         if self.started < len(self._sums):
             return all(one.test() for one in self._sums[: self.started])
-        while self._turned < self.started:
-            if not self._sums[self._turned].test():
+        for one in self._sums[self._turned :]:
+            if not one.test():
                 return False
-            self._sums[self._turned].turn()
+            one.turn()
             self._turned += 1
-        while self._finished < self.started:
-            if not self._sums[self._finished].test():
+        for one in self._sums[self._finished :]:
+            if not one.test():
                 return False
-            self._sums[self._finished].finish()
+            one.finish()
             self._finished += 1
         self._end_step()
         return True

@@ -15,13 +15,9 @@ from phalanx.comm.algorithm_names import AUTO
 from phalanx.comm.algorithms import choose
 from phalanx.comm.base import Communicator
 from phalanx.exchange.bucket_sums import bucket_sums
-from phalanx.exchange.buckets import Bucket, plan_buckets
 from phalanx.exchange.sums import Sums
 from phalanx.horovod.engine.details import Details
 from phalanx.horovod.engine.negotiation import Match
-
-#: Bytes of a bucket: large enough for the network, small enough to begin early.
-_BUCKET_BYTES = 4 << 20
 
 
 @final
@@ -48,27 +44,23 @@ class Channel:
         self.channels_last = numbered(details, details.channels_last).intersection(
             *(numbered(one, one.channels_last) for one in told)
         )
-        self.buckets = self._plan(match)
         self._control = control
         tuned = choose(control, AUTO, started=True)  # MPI's own choice for few ranks is slow
         self._comm = control.split(0, control.rank) if tuned is control else tuned
-        wires = {torch.float32: torch.float16} if details.halved else {}
-        sums = bucket_sums(self._comm, self.buckets, divisor=details.divisor, wires=wires)
+        self.buckets, sums = bucket_sums(
+            self._comm,
+            [torch.Size(shape).numel() for shape in first.shapes],
+            [getattr(torch, dtype) for dtype in first.dtypes],
+            divisor=details.divisor,
+            wires={torch.float32: torch.float16} if details.halved else {},
+            groups=details.groups,
+            separate=self.separate,
+        )
         #: One for each bucket.
         self.sums = Sums(sums)
         #: The step up to which this rank stands in.
         self._until = 0
         self._listener: weakref.WeakMethod[Callable[[], None]] | None = None
-
-    def _plan(self, match: Match) -> list[Bucket]:
-        first = match.any
-        return plan_buckets(
-            [torch.Size(shape).numel() for shape in first.shapes],
-            [getattr(torch, dtype) for dtype in first.dtypes],
-            most_bytes=_BUCKET_BYTES,
-            groups=first.details.groups,
-            separate=self.separate,
-        )
 
     def when_freed(self, listener: Callable[[], None]) -> None:
         """Have a method called when the channel is freed, unless its object is gone by then."""
