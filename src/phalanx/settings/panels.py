@@ -15,8 +15,8 @@ def panel_of(name: str) -> str:
 
 
 def names_in(*panels: str) -> tuple[str, ...]:
-    """The settings that are shown in these panels."""
-    return tuple(name for name in SETTINGS if panel_of(name) in panels)
+    """The settings that are shown in these panels, one panel after the other."""
+    return tuple(name for panel in panels for name in SETTINGS if panel_of(name) == panel)
 
 
 def default_of(name: str) -> Any:
