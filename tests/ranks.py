@@ -110,8 +110,10 @@ class _Parent:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items.sort(key=ranks_of)  # so that no two jobs run at the same time
-        for count in sorted(set(map(ranks_of, items)) - {0}):
-            tests = [item for item in items if ranks_of(item) == count]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for count in sorted(set(map(ranks_of, session.items)) - {0}):
+            tests = [item for item in session.items if ranks_of(item) == count]
             self._batches[count] = Batch(self._config, tests, ranks=count)
 
     @pytest.hookimpl(tryfirst=True)
