@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from phalanx.models import build, densenet, resnet_imagenet
+from phalanx.models import build
+from phalanx.models.families import densenet, resnet_imagenet
 from phalanx.models.table import parameter_count
 
 #: For 1000 classes, without auxiliary classifiers; VGG has a test of its own.

@@ -4,8 +4,8 @@ from torch import Tensor, nn
 
 from phalanx.errors import UsageError
 from phalanx.models import build, model_names
-from phalanx.models.resnet import DEPTHS, Block
-from phalanx.models.resnet_imagenet import DEPTHS as IMAGENET_DEPTHS
+from phalanx.models.families.resnet import DEPTHS, Block
+from phalanx.models.families.resnet_imagenet import DEPTHS as IMAGENET_DEPTHS
 from phalanx.models.table import parameter_count
 
 #: With BatchNorm's scales and shifts; the paper rounds to 0.27, 0.46, 0.66, 0.85 and 1.7 million.

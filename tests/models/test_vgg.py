@@ -4,8 +4,8 @@ from torch import nn
 
 from phalanx.errors import UsageError
 from phalanx.models import build, model_names
+from phalanx.models.families.vgg import DEPTHS
 from phalanx.models.table import parameter_count
-from phalanx.models.vgg import DEPTHS
 
 #: Published with torchvision, for 1000 classes of 224×224 images.
 PUBLISHED = {

@@ -1,7 +1,6 @@
 """The table of what was taken for what."""
 
-from phalanx.train.confusion import confusion_table
-from phalanx.train.metrics import Metrics
+from phalanx.train.metrics import Metrics, confusion_table
 
 
 def test_few_classes_have_a_column_each() -> None:

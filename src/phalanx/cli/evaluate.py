@@ -51,7 +51,7 @@ def _show(
 ) -> None:
     from phalanx.cli.output.console import wide_console
     from phalanx.cli.output.tables import plain_table
-    from phalanx.train.confusion import confusion_table
+    from phalanx.train.metrics import confusion_table
 
     more = "".join(f"  {name} {value:.6g}" for name, value in metrics.more.items())
     whole = of_run and settings.test_split == 0

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phalanx.data.class_count import MOST_LABELS, check_class_count
+from phalanx.data.tables.class_count import MOST_LABELS, check_class_count
 from phalanx.errors import DataError
 
 Array = np.ndarray[Any, Any]

@@ -1,4 +1,7 @@
-"""Which strategy trains a task, and this rank's worker for it: what does not fit is refused."""
+"""Which strategy trains a task, which parameters, and this rank's worker for it."""
+
+from torch import nn
+from torch.optim import Optimizer
 
 from phalanx.comm.base import Communicator
 from phalanx.errors import UsageError
@@ -13,7 +16,6 @@ from phalanx.strategies.registry import (
     name_of,
 )
 from phalanx.train.compute import device_of
-from phalanx.train.parameters import check_held
 
 
 def choose(strategy: Strategy | str | None, comm: Communicator, task: Task) -> Strategy:
@@ -38,3 +40,19 @@ def bind(strategy: Strategy, comm: Communicator, task: Task) -> Worker:
     if name != "single":
         check_held(task.model, task.optimizer)
     return strategy.bind(comm, task)
+
+
+def trained_parameters(model: nn.Module, optimizer: Optimizer) -> tuple[list[str], list[list[int]]]:
+    """Which parameters get gradients, and which the optimizer steps, group by group."""
+    free = [name for name, one in model.named_parameters() if one.requires_grad]
+    return free, [[id(one) for one in group["params"]] for group in optimizer.param_groups]
+
+
+def check_held(model: nn.Module, optimizer: Optimizer) -> None:
+    """Refuse what no strategy would exchange, and so would be another on every rank."""
+    known = set(model.parameters())
+    if any(one not in known for group in optimizer.param_groups for one in group["params"]):
+        raise UsageError(
+            "the optimizer holds a parameter that is not the model's: make it an attribute of the "
+            "model (of an nn.Module around it), so that the ranks share it"
+        )

@@ -11,6 +11,7 @@ from phalanx.comm.base import Communicator
 from phalanx.settings.metrics import BY_CLASS
 from phalanx.state import Share, State
 from phalanx.state.parts import Part
+from phalanx.strategies.base import TextTable
 from phalanx.train.losses import one_hot, widened
 
 #: Metrics that are a number a sample, summed here over the samples of a batch.
@@ -160,3 +161,36 @@ def _enlarged(table: Tensor, classes: int) -> Tensor:
     """A square table of so many classes, at least, with these counts in its corner."""
     missing = max(classes - len(table), 0)
     return F.pad(table, (0, missing, 0, missing))
+
+
+#: With more classes than these, a column for each would not fit a screen.
+_MOST_COLUMNS = 12
+
+
+def confusion_table(metrics: Metrics, classes: Sequence[str]) -> TextTable:
+    """A row for each class, with its precision and recall; the metrics must have a confusion.
+
+    With few classes, every row has a column for each class that was the answer.
+    """
+    counts = metrics.confusion
+    assert counts is not None, "measured without the metric `confusion`"
+    # Samples may be of fewer classes than the model has outputs, and then these have no name.
+    names = [*classes, *(str(number) for number in range(len(classes), len(counts)))]
+    shares = [
+        (f"{precision:.1%}", f"{recall:.1%}")
+        for precision, recall in zip(metrics.precision(), metrics.recall(), strict=True)
+    ]
+    few = len(counts) <= _MOST_COLUMNS
+    columns = tuple(names) if few else ("samples", "right", "most often taken for")
+    rows = [
+        (names[index], *(map(str, row) if few else _summary(row, index, names)), *shares[index])
+        for index, row in enumerate(counts)
+    ]
+    return TextTable("Confusion", ("class", *columns, "precision", "recall"), tuple(rows))
+
+
+def _summary(row: Sequence[int], own: int, names: Sequence[str]) -> tuple[str, str, str]:
+    others = [0 if index == own else count for index, count in enumerate(row)]
+    worst = max(range(len(others)), key=others.__getitem__)
+    taken_for = f"{names[worst]} ({others[worst]:,})" if others[worst] else ""
+    return f"{sum(row):,}", f"{row[own]:,}", taken_for

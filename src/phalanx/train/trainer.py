@@ -23,13 +23,12 @@ from phalanx.state.optimizer import write_entries, write_groups
 from phalanx.strategies.base import Loss, Outcome, Strategy, Task, TextTable, Worker
 from phalanx.strategies.building_blocks.in_pieces import mark_whole
 from phalanx.train import evaluation
-from phalanx.train.binding import bind, choose
+from phalanx.train.binding import bind, choose, trained_parameters
 from phalanx.train.compute import MemoryFormat, device_of, lay_out
 from phalanx.train.epoch import Epoch
 from phalanx.train.fit_loop import Companion, FitLoop
 from phalanx.train.losses import as_loss
 from phalanx.train.metrics import Meter, Metrics
-from phalanx.train.parameters import trained_parameters
 from phalanx.train.position import Position
 from phalanx.train.progress import Progress, Silent
 from phalanx.train.schedules import Schedule

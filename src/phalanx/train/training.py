@@ -18,9 +18,9 @@ from phalanx.runs.weights import save_weights, weights_digest
 from phalanx.strategies.base import TextTable
 from phalanx.strategies.registry import make, workers
 from phalanx.train.compute import MemoryFormat, memory_of_host
-from phalanx.train.confusion import confusion_table
 from phalanx.train.epoch import Epoch
 from phalanx.train.layer_times import layer_times
+from phalanx.train.metrics import confusion_table
 from phalanx.train.optimizers import make_optimizer
 from phalanx.train.profile import Phases
 from phalanx.train.progress import Progress

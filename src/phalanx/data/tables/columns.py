@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from phalanx.data.class_count import MOST_VALUES, check_class_count
 from phalanx.data.tables.cells import parse_number
 from phalanx.data.tables.check_cells import check_cells
+from phalanx.data.tables.class_count import MOST_VALUES, check_class_count
 from phalanx.data.tables.files import find
 from phalanx.data.tables.form import InputColumn, TableForm
 from phalanx.data.tables.table import Column, Table, read_table

@@ -4,9 +4,9 @@ from functools import partial
 
 from torch import nn
 
-from phalanx.models import units
+from phalanx.models.families import units
+from phalanx.models.families.units import Branches, classifier, sequential
 from phalanx.models.shapes import check_images
-from phalanx.models.units import Branches, classifier, sequential
 
 #: What the published stem leaves a pixel of at the end; smaller images get another stem.
 _PUBLISHED = 75

@@ -2,8 +2,8 @@
 
 from torch import nn
 
+from phalanx.models.families.units import classifier, sequential, unit
 from phalanx.models.shapes import check_images, is_large
-from phalanx.models.units import classifier, sequential, unit
 
 _STEM = 32
 

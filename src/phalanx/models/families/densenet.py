@@ -5,8 +5,8 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
+from phalanx.models.families.units import classifier, sequential, stem
 from phalanx.models.shapes import check_images
-from phalanx.models.units import classifier, sequential, stem
 
 #: By the number of layers with weights: channels of the stem, channels that each layer adds, and
 #: layers in each of the four stages.

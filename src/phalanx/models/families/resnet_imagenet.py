@@ -8,8 +8,8 @@ from typing import final
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from phalanx.models.families.units import classifier, sequential, stem, unit
 from phalanx.models.shapes import check_images
-from phalanx.models.units import classifier, sequential, stem, unit
 
 #: Blocks in each of the four stages, by the number of layers with weights.
 _STAGES = {

@@ -2,8 +2,8 @@
 
 from torch import nn
 
+from phalanx.models.families.units import sequential
 from phalanx.models.shapes import check_images, is_large
-from phalanx.models.units import sequential
 
 #: Small images are halved three times; less than 2×2 pixels at the end makes no sense.
 _SMALLEST = 16

@@ -7,9 +7,9 @@ from functools import partial
 
 from torch import nn
 
-from phalanx.models import units
+from phalanx.models.families import units
+from phalanx.models.families.units import Branches, classifier, sequential
 from phalanx.models.shapes import check_images, is_large
-from phalanx.models.units import Branches, classifier, sequential
 
 #: Inception blocks by stage. Channels of a block's four branches: 1×1; 1×1 and 3×3; 1×1 and the
 #: second 3×3; the 1×1 after a pooling.
