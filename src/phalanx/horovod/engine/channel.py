@@ -84,6 +84,7 @@ class Channel:
         """Collective. After a failure some ranks may have begun what others have not."""
         most = max(self._control.allgather_objects(self.sums.started_ever))
         while self.sums.started_ever < most:
+            self.settle()  # a step must be over before the next begins
             self.sums.start_next_with_zeros()
         self.settle()
         self._comm.free()
