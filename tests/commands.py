@@ -17,14 +17,12 @@ Phalanx = Callable[..., subprocess.CompletedProcess[str]]
 #: One thread a rank everywhere, and ranks that let others run while they wait: a test may then
 #: compare bits, and the cores are left in peace.
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "COLUMNS": "120", **YIELDING}
+#: How variables begin that are about a job, or that torch's compiler sets in this process.
+_NOT_OURS = ("OMPI_", "PMIX_", "PRTE_", "PHALANX_", "TORCHINDUCTOR_", "_TORCHINDUCTOR_")
 
 
 def environment() -> dict[str, str]:
-    ours = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("OMPI_", "PMIX_", "PRTE_", "PHALANX_"))
-    }
+    ours = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_OURS)}
     return ours | _ENVIRONMENT
 
 
