@@ -49,5 +49,5 @@ def test_the_child_leads_a_session_of_its_own() -> None:
 def test_a_command_that_does_not_exist_is_said_and_leaves_the_mask() -> None:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ())
     with pytest.raises(FileNotFoundError):
-        start_child(["no-such-command"])
+        start_child(["/no-such-command"])
     assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == before
