@@ -6,14 +6,12 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 
 import phalanx.horovod.torch as hvd
 
 pytestmark = pytest.mark.usefixtures("horovod")
 
-ROUNDS = 10
+ROUNDS = 330
 
 
 def begin(kind: str, name: str) -> int:
@@ -74,18 +72,11 @@ def play(seed: int, threads: int) -> None:
 
 
 @pytest.mark.ranks(2, 3)
-@settings(
-    max_examples=100,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    # One rank alone must not begin to look for a smaller example.
-    phases=[Phase.generate],
-)
-@given(seed=st.integers(0, 2**20), threads=st.integers(1, 3))
-def test_random_rounds(seed: int, threads: int) -> None:
-    for number in range(ROUNDS):
-        play(seed * ROUNDS + number, threads)
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_random_rounds(threads: int) -> None:
+    """Not by Hypothesis: it draws from what a process has imported, in which ranks may differ."""
+    for seed in range(ROUNDS):
+        play(ROUNDS * threads + seed, threads)
 
 
 @pytest.mark.ranks(3)
