@@ -29,7 +29,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--ranks-stall",
         type=float,
-        default=120,
+        default=240,
         metavar="SECONDS",
         help="end an MPI job that shows no progress for so long",
     )
