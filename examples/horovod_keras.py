@@ -50,8 +50,7 @@ def main() -> None:
     # 6. Save and print on rank 0 alone.
     if hvd.rank() == 0:
         callbacks.append(keras.callbacks.ModelCheckpoint("horovod_digits.keras"))
-    verbose = 2 if hvd.rank() == 0 else 0
-    model.fit(x, y, BATCH_SIZE, EPOCHS, callbacks=callbacks, verbose=verbose)
+    model.fit(x, y, BATCH_SIZE, EPOCHS, callbacks=callbacks, verbose=0 if hvd.rank() else 2)
 
     # 7. Evaluate on all ranks: what each gets right is added up.
     test = digits.test.take(torch.arange(hvd.rank(), len(digits.test), hvd.size()))

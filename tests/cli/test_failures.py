@@ -59,13 +59,13 @@ def until_training(process: subprocess.Popen[str]) -> None:
     raise AssertionError(f"the training ended by itself: {process.communicate()[1]}")
 
 
-def test_a_signal_ends_every_rank(start: Start, tmp_path: Path) -> None:
-    """Other signals than Ctrl-C's: see `test_run`."""
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_every_rank(start: Start, tmp_path: Path, number: int, code: int) -> None:
     process = start(*LONG)
     until_training(process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     process.communicate(timeout=30)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert left_behind(tmp_path) == []
 
 
