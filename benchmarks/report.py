@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from benchmarks.checkpoints import costs
 from benchmarks.contenders import Contender
 from benchmarks.exchange_run import Exchanges, Row
 from benchmarks.machine import machine, versions
 from benchmarks.memory_run import commands as memory_commands
 from benchmarks.memory_run import memory_table
+from benchmarks.parts.report import InParts, parts_sections
 from benchmarks.rounds import Results
 from benchmarks.tables import bytes_text, exchange_table, ratio_table, table, training_table
 from benchmarks.workloads import Workload
@@ -37,6 +39,14 @@ All ranks' memory together (proportional set sizes) for each parameter of a floa
 with Adam, less what the processes used before there was a model. Parameters and gradients take 4
 bytes each, Adam's state 8; what `central` keeps once a host, the others keep once a rank."""
 
+_CHECKPOINTS = """\
+Checkpoints of VGG-11 trained with Adam: parameters and two moments. How long a training waits for
+one by itself and when it is on the disk, synced, best of all; and by how much steps are slower with
+so many checkpoints: the best stretch of ten steps beside the best without any, and the median of
+stretches beside their neighbours without, in the same processes. DDP and FSDP save by
+`torch.distributed.checkpoint`, with plans and copies kept from one to the next; ours also have
+checksums, and remove the oldest."""
+
 
 @dataclass(frozen=True)
 class Run:
@@ -53,6 +63,8 @@ class Run:
     problems: Sequence[str]
     exchange: tuple[list[Row], Exchanges] | None
     memory: dict[str, float | str]
+    checkpoints: costs.Results
+    parts: InParts | None = None
 
 
 def describe_machine() -> dict[str, str]:
@@ -71,10 +83,15 @@ def render(run: Run) -> str:
     sections += ["**Wrong:**\n" + "\n".join(f"- {p}" for p in run.problems)] * bool(run.problems)
     if run.workloads:
         sections += _training(run)
+    if run.parts is not None:
+        sections += parts_sections(run.parts)
     if run.exchange is not None:
         sections += _exchange(run.ranks, *run.exchange)
     if run.memory:
         sections += ["## Memory of a host", _MEMORY, memory_table(run.memory, run.ranks)]
+    if run.checkpoints:
+        shown = costs.checkpoints_table(run.checkpoints)
+        sections += ["## Checkpoints", _CHECKPOINTS, shown]
     return "\n\n".join([*sections, *_commands(run)]) + "\n"
 
 
@@ -113,15 +130,22 @@ def _exchange(ranks: int, methods: list[Row], results: Exchanges) -> list[str]:
     return [*sections, *[f"Not installed: {', '.join(missing)}."] * bool(missing)]
 
 
-def _commands(run: Run) -> list[str]:
-    names = ",".join(workload.name for workload in run.workloads)
+def _training_commands(
+    kind: str, contenders: Sequence[Contender], workloads: Sequence[Workload]
+) -> list[str]:
     lines = []
-    if run.workloads:
-        lines += [
-            f"# {contender.name}\n{contender.command.with_arguments('--workloads', names)}"
-            for contender in run.contenders
-            if not contender.missing
-        ]
+    for contender in contenders:
+        able = [workload.name for workload in workloads if contender.does(workload.name)]
+        if able and not contender.missing:
+            command = contender.command.with_arguments("--workloads", ",".join(able))
+            lines.append(f"# {kind}{contender.name}\n{command}")
+    return lines
+
+
+def _commands(run: Run) -> list[str]:
+    lines = _training_commands("", run.contenders, run.workloads)
+    if run.parts is not None:
+        lines += _training_commands("in parts: ", run.parts.contenders, run.parts.workloads)
     if run.exchange is not None:
         lines += [
             f"# exchange: {row.name}\n{row.command.with_arguments(row.method)}"
@@ -131,4 +155,7 @@ def _commands(run: Run) -> list[str]:
     if run.memory:
         memory = memory_commands(run.ranks).items()
         lines += [f"# memory: {name}\n{command}" for name, command in memory]
+    if run.checkpoints:
+        ways = [way for way in costs.ways(run.ranks) if way.name in run.checkpoints]
+        lines += [f"# checkpoints: {way.name}\n{way.command_in('FOLDER')}" for way in ways]
     return ["## Commands", "```sh\n" + "\n".join(lines) + "\n```"]

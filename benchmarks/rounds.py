@@ -97,7 +97,7 @@ def _affordable(workload: Workload, results: Results, done: int) -> bool:
 def _measure(
     contender: Contender, workloads: list[Workload], results: Results, *, quick: bool, say: Say
 ) -> None:
-    able = [w for w in workloads if contender.only is None or w.name in contender.only]
+    able = [w for w in workloads if contender.does(w.name)]
     if not able:
         return
     names = ",".join(workload.name for workload in able)

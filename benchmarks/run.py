@@ -1,6 +1,6 @@
 """Run ours and the peers, print the tables, write a dated report.
 
-`python -m benchmarks.run` takes less than ten minutes on a quiet machine of two cores.
+`python -m benchmarks.run` takes about twelve minutes on a quiet machine of two cores.
 """
 
 import shlex
@@ -11,20 +11,26 @@ from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
+from benchmarks.checkpoints import costs
 from benchmarks.contenders import contenders
 from benchmarks.exchange import SIZES
 from benchmarks.exchange_run import Exchanges, Row, measure_exchanges, rows
 from benchmarks.losses import mismatches
 from benchmarks.memory_run import measure_memory
+from benchmarks.page import page_of
+from benchmarks.parts.measure import RANKS, measure_parts
+from benchmarks.parts.report import InParts
 from benchmarks.report import Run, describe_machine, render
 from benchmarks.rounds import Say, measure_rounds
 from benchmarks.workloads import WORKLOADS, Workload
 from phalanx.comm.launch.process import available_cores
+from phalanx.observe.report.html import write_page
 
 _REPORTS = Path(__file__).parent / "reports"
-_EXCHANGE, _MEMORY = "exchange", "memory"
-#: The whole run has ten minutes; the last tables need none of it.
-_SECONDS = 9.5 * 60
+_EXCHANGE, _MEMORY, _CHECKPOINTS = "exchange", "memory", "checkpoints"
+_PARTS = "parts"
+#: The whole run has twelve minutes; the last tables need none of it.
+_SECONDS = 11.5 * 60
 _QUICK = (["iris-mlp", _EXCHANGE], (16, 64 << 10))
 
 
@@ -45,7 +51,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"{run.day.isoformat()}.md"
         file.write_text(text, encoding="utf-8")
-        print(f"written to {file}")
+        page = file.with_suffix(".html")
+        write_page(page_of(text), page)
+        print(f"written to {file} and {page}")
     return 1 if run.problems else 0
 
 
@@ -57,6 +65,8 @@ def _measure(arguments: Namespace, words: list[str], *, say: Say, started: float
         say(f"only {available_cores()} cores for {arguments.ranks} ranks: they share them")
     exchange = _exchange(arguments, say) if _EXCHANGE in arguments.only else None
     memory = measure_memory(arguments.ranks, say) if _MEMORY in arguments.only else {}
+    saved = _checkpoints(arguments, say) if _CHECKPOINTS in arguments.only else {}
+    parts = _parts(arguments, say) if _PARTS in arguments.only else None
     results = measure_rounds(
         taking_part,
         chosen,
@@ -65,13 +75,13 @@ def _measure(arguments: Namespace, words: list[str], *, say: Say, started: float
         quick=arguments.quick,
         say=say,
     )
-    problems = [f"{name}: {cause}" for name, cause in results.failed.items()]
-    problems += [f"{n}: {c}" for n, c in (exchange[1].failed.items() if exchange else ())]
-    problems += [
-        f"memory, {name}: {cause}" for name, cause in memory.items() if isinstance(cause, str)
-    ]
+    failed = results.failed | (exchange[1].failed if exchange else {})
+    problems = [f"{name}: {cause}" for name, cause in failed.items()]
+    for part, found in ((_MEMORY, memory), (_CHECKPOINTS, saved)):
+        problems += [f"{part}, {n}: {one}" for n, one in found.items() if isinstance(one, str)]
     for workload in chosen:
         problems += mismatches(results, workload, contenders=taking_part)
+    problems += parts.problems() if parts else []
     return Run(
         day=date.today(),
         command=shlex.join(["python", "-m", "benchmarks.run", *words]),
@@ -84,6 +94,8 @@ def _measure(arguments: Namespace, words: list[str], *, say: Say, started: float
         problems=problems,
         exchange=exchange,
         memory=memory,
+        checkpoints=saved,
+        parts=parts,
     )
 
 
@@ -94,6 +106,29 @@ def _exchange(arguments: Namespace, say: Say) -> tuple[list[Row], Exchanges]:
         methods, sizes, ranks=arguments.ranks, rounds=arguments.rounds, say=say
     )
     return methods, results
+
+
+def _checkpoints(arguments: Namespace, say: Say) -> costs.Results:
+    ways = [way for way in costs.ways(arguments.ranks) if _wanted(way.name, arguments)]
+    return costs.measure_checkpoints(
+        ways,
+        rounds=arguments.rounds,
+        seconds=costs.BESIDE_OTHERS,
+        say=say,
+        quick=arguments.quick,
+    )
+
+
+def _parts(arguments: Namespace, say: Say) -> InParts | None:
+    if arguments.ranks != RANKS:
+        say(f"models in parts are cut for {RANKS} ranks, and left out at {arguments.ranks}")
+        return None
+    return measure_parts(
+        wanted=lambda name: _wanted(name, arguments),
+        rounds=arguments.rounds,
+        quick=arguments.quick,
+        say=say,
+    )
 
 
 def _wanted(name: str, arguments: Namespace) -> bool:
@@ -113,7 +148,7 @@ def _workloads(arguments: Namespace) -> list[Workload]:
 
 def _parse(words: list[str]) -> Namespace:
     parser = ArgumentParser(prog="python -m benchmarks.run", description=__doc__)
-    names = [*WORKLOADS, _EXCHANGE, _MEMORY]
+    names = [*WORKLOADS, _PARTS, _EXCHANGE, _MEMORY, _CHECKPOINTS]
     parser.add_argument("--only", nargs="+", choices=names, help="leave out all others")
     parser.add_argument("--rows", nargs="+", help="how the names of contenders to run begin")
     parser.add_argument("--ranks", type=int, default=2, help="and threads, of parallel rows [2]")

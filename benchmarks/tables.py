@@ -9,7 +9,8 @@ from benchmarks.losses import losses
 from benchmarks.rounds import Results
 from benchmarks.workloads import Workload
 
-_NONE = "–"
+#: For what there is no number of.
+NONE = "–"
 
 #: Below this a call costs more than the memory it touches, and bandwidth says nothing.
 _SMALLEST_LIMIT = 64 << 10
@@ -36,7 +37,7 @@ def training_table(results: Results, workload: Workload, contenders: Sequence[Co
     for contender in contenders:
         rate = best.get(contender.name)
         if rate is None:
-            lines.append([contender.name, _absence(contender, results, workload), *[_NONE] * 4])
+            lines.append([contender.name, absence(contender, results, workload), *[NONE] * 4])
             continue
         limit = per_core * contender.ranks * contender.threads
         loss = ends[contender.name]
@@ -44,10 +45,10 @@ def training_table(results: Results, workload: Workload, contenders: Sequence[Co
             [
                 contender.name,
                 f"{rate:,.0f}",
-                _ratio(rate, best.get(REFERENCE)),
-                _ratio(rate, best.get(BASELINE)),
-                f"{rate / limit:.0%}" if limit else _NONE,
-                _NONE if loss is None else f"{loss:.6f}",
+                ratio(rate, best.get(REFERENCE)),
+                ratio(rate, best.get(BASELINE)),
+                f"{rate / limit:.0%}" if limit else NONE,
+                NONE if loss is None else f"{loss:.6f}",
             ]
         )
     return table(header, lines)
@@ -66,7 +67,7 @@ def ratio_table(
         every_ddp = [rate for name, rate in best.items() if name.startswith(REFERENCE)]
         best["best DDP"] = max(every_ddp, default=0.0)
         pairs = [(best.get(c.name), best.get(peer)) for c in ours for peer in peers]
-        lines.append([workload.name, *(_ratio(rate, other) for rate, other in pairs)])
+        lines.append([workload.name, *(ratio(rate, other) for rate, other in pairs)])
     return table(header, lines)
 
 
@@ -85,8 +86,8 @@ def exchange_table(results: Exchanges, methods: Sequence[Row], ranks: int) -> st
         times = [results.seconds[row.method].get(size) for row in present]
         line = [bytes_text(size), *(_time(seconds) for seconds in [*times, limit])]
         if ours:
-            line += [_ratio(results.seconds[r.method].get(size), ours.get(size)) for r in compared]
-            line.append(_ratio(ours.get(size), limit))
+            line += [ratio(results.seconds[r.method].get(size), ours.get(size)) for r in compared]
+            line.append(ratio(ours.get(size), limit))
         lines.append(line)
     return table(header, lines)
 
@@ -99,7 +100,8 @@ def bytes_text(size: int) -> str:
     return f"{size} B"
 
 
-def _absence(contender: Contender, results: Results, workload: Workload) -> str:
+def absence(contender: Contender, results: Results, workload: Workload) -> str:
+    """Why a contender has no numbers."""
     if contender.missing:
         return "not installed"
     if contender.name in results.failed:
@@ -108,11 +110,12 @@ def _absence(contender: Contender, results: Results, workload: Workload) -> str:
     return f"not {workload.name}"
 
 
-def _ratio(value: float | None, other: float | None) -> str:
-    return _NONE if value is None or not other else f"{value / other:.2f}"
+def ratio(value: float | None, other: float | None) -> str:
+    """How many times as much as another, if both are known."""
+    return NONE if value is None or not other else f"{value / other:.2f}"
 
 
 def _time(seconds: float | None) -> str:
     if seconds is None:
-        return _NONE
+        return NONE
     return f"{seconds * 1e6:.3g} µs" if seconds < 1e-3 else f"{seconds * 1e3:.3g} ms"

@@ -6,6 +6,7 @@ in contiguous parts, so that every contender computes the same losses up to roun
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import torch
 from torch import nn
@@ -40,6 +41,11 @@ class Workload:
     depends_on_ranks: bool = False
     #: Seconds for all contenders and rounds together.
     budget: float
+    #: The strategy that cuts the model over ranks; None where every rank has a whole one.
+    strategy: str | None = None
+    #: Where `pipeline` cuts the model in two: the layer that the second stage begins with.
+    cut: int = 0
+    micro_batches: int = 1
 
     @property
     def epochs(self) -> int:
@@ -54,13 +60,27 @@ class Workload:
     def has_images(self) -> bool:
         return len(self.input_shape) == 3
 
+    @property
+    def has_tokens(self) -> bool:
+        return self.model == "transformer"
+
+    def strategy_options(self, strategy: str) -> dict[str, object]:
+        """What a strategy of ours is told, so that it cuts the model as the peers do."""
+        if strategy != "pipeline":
+            return {}
+        return {"cut": (self.cut,), "micro_batches": self.micro_batches}
+
     def quick(self) -> "Workload":
         """A few steps of it, to see that everything runs."""
         return replace(self, steps=min(self.steps, 5), warm_up=1, timed=2)
 
     def make_data(self) -> Split:
-        """Random inputs, and targets that can be learned from them."""
+        """Random inputs, and targets that can be learned from them: for tokens, one for each."""
         generator = torch.Generator().manual_seed(SEED)
+        if self.has_tokens:
+            shape = (self.samples, self.input_shape[0])
+            tokens = torch.randint(self.classes, shape, generator=generator)
+            return Split(tokens, (tokens * 3 + 1) % self.classes)
         inputs = torch.randn(self.samples, *self.input_shape, generator=generator)
         features = inputs.flatten(1)
         teacher = torch.randn(features.shape[1], self.classes, generator=generator)
@@ -138,4 +158,52 @@ _ALL = (
         budget=330,
     ),
 )
+
+_TRANSFORMER: dict[str, Any] = {
+    "model": "transformer",
+    "options": {"blocks": 4, "attention_heads": 4, "embedding_size": 128, "dropout_rate": 0.0},
+    "input_shape": (64,),
+    "classes": 256,
+    "batch_size": 32,
+    "steps": 4,
+    "learning_rate": 0.02,
+    "budget": 60,
+}
+_ALL_IN_PARTS = (
+    Workload(
+        name="pipeline-vgg11",
+        model="vgg11",
+        input_shape=(3, 32, 32),
+        classes=10,
+        batch_size=64,
+        steps=1,
+        learning_rate=0.02,
+        budget=60,
+        strategy="pipeline",
+        cut=11,
+        micro_batches=8,
+    ),
+    Workload(
+        name="pipeline-transformer",
+        strategy="pipeline",
+        cut=3,
+        micro_batches=8,
+        **_TRANSFORMER,
+    ),
+    Workload(
+        name="tensor-mlp",
+        model="mlp",
+        options={"hidden": (2048, 2048, 2048)},
+        input_shape=(1024,),
+        classes=10,
+        batch_size=128,
+        steps=4,
+        learning_rate=0.02,
+        budget=60,
+        strategy="tensor",
+    ),
+    Workload(name="tensor-transformer", strategy="tensor", **_TRANSFORMER),
+)
+#: Those of which every rank has a whole model, and those of which it has a part.
 WORKLOADS = {workload.name: workload for workload in _ALL}
+IN_PARTS = {workload.name: workload for workload in _ALL_IN_PARTS}

@@ -22,6 +22,8 @@ class Training:
     #: By column of history.csv, a value an epoch; columns that stayed empty are left out.
     history: dict[str, list[float]]
     result: dict[str, Any]
+    #: By rank, what each of several networks came to on its own samples: a value an epoch.
+    networks: dict[int, dict[str, list[float]]]
 
     @property
     def accuracy(self) -> float:
@@ -38,7 +40,8 @@ def train(flags: Sequence[object], *, output: Path, quiet: bool = True) -> Train
     print(f"$ phalanx train {shlex.join(words)}", flush=True)
     command = [sys.executable, "-m", "phalanx", "train", *words, "--output", str(output)]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL if quiet else None)
-    return Training(read_history(output / "history.csv"), read_result(output))
+    history = read_history(output / "history.csv")
+    return Training(history, read_result(output), read_networks(output / "networks.csv"))
 
 
 def read_history(path: Path) -> dict[str, list[float]]:
@@ -49,12 +52,25 @@ def read_history(path: Path) -> dict[str, list[float]]:
     return {name: [float(row[name]) for row in rows] for name in filled}
 
 
+def read_networks(path: Path) -> dict[int, dict[str, list[float]]]:
+    """The columns of a networks.csv, rank by rank; a training on one rank has none."""
+    found: dict[int, dict[str, list[float]]] = {}
+    if path.exists():
+        with path.open(newline="") as file:
+            for row in csv.DictReader(file):
+                columns = found.setdefault(int(row["rank"]), {"loss": [], "accuracy": []})
+                for name, values in columns.items():
+                    values.append(float(row[name]))
+    return found
+
+
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table, numbers to the right."""
+    """Print a table, numbers to the right and whole, however narrow the terminal is."""
     table = Table(title=title, title_justify="left")
     for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number else "left")
+        table.add_column(column, justify="right" if number else "left", no_wrap=True)
     for row in rows:
         table.add_row(*row)
     print()
-    Console(width=None if sys.stdout.isatty() else 100).print(table)
+    needed = Console(width=10_000).measure(table).maximum
+    Console(width=max(Console().width, needed)).print(table)

@@ -21,4 +21,4 @@ if __name__ == "__main__":
     trainer.fit(samples, epochs=30, batch_size=64)
     result = trainer.evaluate(samples)
     if trainer.comm.rank == 0:
-        print(f"{trainer.comm.size} ranks: accuracy {result.accuracy:.1%}")
+        print(f"accuracy {result.accuracy:.1%} (ranks: {trainer.comm.size})")

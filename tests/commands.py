@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,8 +18,12 @@ Phalanx = Callable[..., subprocess.CompletedProcess[str]]
 #: One thread a rank everywhere, and ranks that let others run while they wait: a test may then
 #: compare bits, and the cores are left in peace.
 _ENVIRONMENT = {"OMP_NUM_THREADS": "1", "COLUMNS": "120", **YIELDING}
+#: Seconds after which something hangs, on a machine that others use as well: never what a test is
+#: about, and only waited for when it fails.
+PATIENCE = 240.0
 #: How variables begin that are about a job, or that torch's compiler sets in this process.
 _NOT_OURS = ("OMPI_", "PMIX_", "PRTE_", "PHALANX_", "TORCHINDUCTOR_", "_TORCHINDUCTOR_")
+_BEGUN = time.time()
 
 
 def environment() -> dict[str, str]:
@@ -60,7 +65,7 @@ def process(tmp_path: Path) -> Phalanx:
             env=environment() | variables,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=PATIENCE,
             check=False,
         )
 
@@ -90,6 +95,11 @@ def start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.communicate()
 
 
+def end_of(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """All that a process says to its end, on both streams."""
+    return process.communicate(timeout=PATIENCE)
+
+
 def processes_in(folder: Path) -> list[int]:
     """The processes that work in a folder: a test's own, whatever became of their parents."""
     found = []
@@ -103,11 +113,17 @@ def processes_in(folder: Path) -> list[int]:
 
 
 def shared_memory() -> list[str]:
-    """What has a name of ours in the machine's shared memory."""
-    return [path.name for path in Path("/dev/shm").iterdir() if path.name.startswith("phalanx")]
+    """What has a name of ours in the machine's shared memory, since these tests began."""
+    found = []
+    for path in Path("/dev/shm").glob("phalanx*"):
+        with suppress(FileNotFoundError):  # most are there for a moment, as those of other tests
+            # A run that found no space elsewhere is kept there on purpose.
+            if "-run-" not in path.name and path.stat().st_ctime > _BEGUN:
+                found.append(path.name)
+    return found
 
 
-def left_behind(folder: Path, *, seconds: float = 10) -> list[str]:
+def left_behind(folder: Path, *, seconds: float = PATIENCE) -> list[str]:
     """What a job in a folder leaves: processes, and names in shared memory, even after so long."""
     deadline = time.monotonic() + seconds
     while True:

@@ -1,5 +1,7 @@
 """What all tests share."""
 
+import os
+import signal
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -15,6 +17,11 @@ pytest_plugins = ["pytester", "tests.ranks", "tests.commands", "tests.job_comman
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Some virtual machines announce AMX and trap on it, and torch then dies of bfloat16.
+    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+    # Whoever runs the tests in the background has them ignore it, and so all that they start.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--ranks-worker"):
         torch.set_num_threads(1)  # the ranks share the cores
 
@@ -22,6 +29,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out what makes no sense, and what two ranks show as well as one or four."""
     items[:] = [item for item in items if _makes_sense(item)]
+    for item in items:
+        needed = item.get_closest_marker("system")
+        if needed is not None and os.environ.get("PHALANX_TEST_SYSTEM") != "1":
+            reason = f"needs Debian's {', '.join(needed.args)}: `make test-system` runs it"
+            item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def _makes_sense(item: pytest.Item) -> bool:
@@ -53,6 +65,12 @@ def world(request: pytest.FixtureRequest, kind: str) -> Communicator:
 
         return StagedCommunicator(comm, everything=True)
     return comm
+
+
+@pytest.fixture
+def over_gloo() -> Communicator:
+    """Collective. All ranks of the job over torch.distributed, as those with GPUs are."""
+    return _over_gloo()
 
 
 @cache

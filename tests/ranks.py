@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--ranks-patience",
         type=float,
-        default=5,
+        default=30,
         metavar="SECONDS",
         help="how long a rank whose test failed waits for the other ranks",
     )
@@ -61,8 +61,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     if "ranks" not in metafunc.fixturenames:
         metafunc.fixturenames.append("ranks")
-    names = [f"{count} rank{'s' * (count > 1)}" for count in marker.args]
-    metafunc.parametrize("ranks", marker.args, ids=names, indirect=True)
+    worker: Worker | None = metafunc.config.pluginmanager.get_plugin(_WORKER)
+    # A rank of a job has no use for tests of other numbers, of which there are thousands.
+    counts = [one for one in marker.args if worker is None or one == worker.size]
+    names = [f"{count} rank{'s' * (count > 1)}" for count in counts]
+    metafunc.parametrize("ranks", counts, ids=names, indirect=True)
 
 
 def ranks_of(item: pytest.Item) -> int:

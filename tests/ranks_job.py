@@ -21,8 +21,10 @@ from tests.ranks_outcome import Outcome, Report, merge
 YIELDING = {"OMPI_MCA_mpi_yield_when_idle": "1"}
 #: Seconds for mpiexec to end its ranks before it is killed.
 _PATIENCE = 3.0
+#: Seconds for ranks to say where they are; one that is stopped never does.
+_STACKS = 10.0
 #: A busy machine needs its time to start a job, whatever limit suits the tests.
-_START = 60.0
+_START = 240.0
 _OUTPUT_LINES = 40
 
 
@@ -172,11 +174,7 @@ class _Job:
 
     def whereabouts(self, test: str) -> str:
         """Where each rank is, with the stacks of those that have not finished the test."""
-        for log in self.logs:
-            if self._process.poll() is None and log.process is not None:
-                with suppress(ProcessLookupError):
-                    os.kill(log.process, signal.SIGUSR1)
-        time.sleep(0.3)
+        self._ask_for_stacks()
         lines = []
         for rank, log in enumerate(self.logs):
             done = any(report["when"] == "teardown" for report in log.reports.get(test, []))
@@ -186,6 +184,19 @@ class _Job:
             if not done and stack.exists():
                 lines.append(stack.read_text())
         return "\n".join(lines)
+
+    def _ask_for_stacks(self) -> None:
+        """Have every rank write down where it is, and give it the time for it."""
+        asked = []
+        for log in self.logs:
+            if self._process.poll() is None and log.process is not None:
+                with suppress(ProcessLookupError):
+                    os.kill(log.process, signal.SIGUSR1)
+                    asked.append(log.path.with_suffix(".stack"))
+        deadline = time.monotonic() + _STACKS
+        while any(stack.stat().st_size == 0 for stack in asked) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.3)  # until all of it is there
 
     def output(self) -> str:
         """The last lines that the job printed."""
@@ -207,7 +218,10 @@ class _Job:
 def _arguments(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
     """The pytest that a rank runs: configured as this one, but for what selects and prints."""
     inherited = {"-p": config.option.plugins, "-W": config.option.pythonwarnings}
-    inherited["-o"] = [*(config.option.override_ini or []), "addopts="]
+    overridden = config.option.override_ini or []
+    # Ranks keep no cache, and would refuse a setting of one.
+    inherited["-o"] = [one for one in overridden if not one.startswith("cache_dir=")]
+    inherited["-o"].append("addopts=")
     options = [
         word
         for option, values in inherited.items()

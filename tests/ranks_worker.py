@@ -35,6 +35,11 @@ class Worker:
         self._log = (folder / f"{name}.jsonl").open("w", buffering=1)
         self._write("ready", process=os.getpid())
 
+    @property
+    def size(self) -> int:
+        """The number of ranks of the job."""
+        return int(self._world.size)
+
     def open(self, *, checked: bool = True) -> "Communicator":
         """Collective. A communicator for the test that runs, freed after it."""
         from phalanx.comm.checked import CheckedCommunicator

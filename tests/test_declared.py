@@ -126,8 +126,8 @@ def test_a_module_is_read_in_its_file(here: Path) -> None:
     ("name", "cause"),
     [
         ("code.py:alias", "code.py has no def and no class of the name alias"),
-        ("code.py:absent", "no def and no class of the name absent"),
-        ("broken.py:make", "invalid syntax"),
+        ("codebase:absent", "no def and no class of the name absent"),
+        ("broken:make", "invalid syntax"),
         ("itertools:chain", "module itertools is no file of Python code"),
     ],
 )

@@ -89,7 +89,7 @@ def test_without_mark(comm):
 def result(tmp_path_factory: pytest.TempPathFactory) -> pytest.RunResult:
     folder = tmp_path_factory.mktemp("a project")
     (folder / "test_it.py").write_text(PROJECT)
-    return run(folder, "--ranks-stall=2", "--ranks-patience=0.5", "-rA")
+    return run(folder, "--ranks-stall=10", "--ranks-patience=5", "-rA")
 
 
 def run(folder: Path, *options: str) -> pytest.RunResult:
@@ -150,7 +150,7 @@ def test_a_rank_that_exits_is_reported(result: pytest.RunResult) -> None:
 
 def test_a_stall_is_reported(result: pytest.RunResult) -> None:
     text = failure(result, "test_stalling")
-    assert "no progress on any rank for 2 s" in text
+    assert "no progress on any rank for 10 s" in text
     assert "rank 0 was in test_it.py::test_stalling[2 ranks]" in text
     assert "in test_stalling\n" in text
     assert "rank 1 was done with it" in text
@@ -194,7 +194,7 @@ def test_a_killed_pytest_leaves_no_process_behind(tmp_path: Path) -> None:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -107,8 +107,42 @@ def test_what_is_not_there_is_refused(here: Path) -> None:
         loaded("code.py:Raft")
 
 
+def test_a_file_is_refused_before_it_is_run(here: Path) -> None:
+    with pytest.raises(UsageError, match=r"^ship code.py:Raft: Raft is not there in .*/code.py$"):
+        find("code.py:Raft", SHIP)
+    (here / "code.py").write_text("sails = 4\nclass Boat\n    pass\n")
+    with pytest.raises(UsageError, match=r"^ship code.py:Boat: .*/code.py, line 2: not Python: "):
+        find("code.py:Boat", SHIP)
+    (here / "code.py").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match=r"^ship code.py:Boat: .*/code.py"):
+        find("code.py:Boat", SHIP)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from ships import Boat",
+        "from ships import raft as Boat",
+        "from ships import *",
+        "import Boat.deck",
+        "if True:\n    Boat = 1",
+        "a, (Boat, *b) = 1, (2, 3)",
+        "for Boat in (): pass",
+        "with open('x') as Boat: pass",
+        "if (Boat := 1): pass",
+        "def __getattr__(name): return 1",
+        "globals()['Bo' + 'at'] = 1",
+        "match 1:\n    case Boat: pass",
+        "async def Boat(): pass",
+    ],
+)
+def test_a_name_that_may_be_there_is_left_to_the_ranks(here: Path, text: str) -> None:
+    (here / "code.py").write_text(text)
+    assert find("code.py:Boat", SHIP).attribute == "Boat"
+
+
 def test_a_file_that_fails_can_be_mended(here: Path) -> None:
-    (here / "code.py").write_text("import absent_dependency")
+    (here / "code.py").write_text("import absent_dependency as Boat")
     with pytest.raises(ModuleNotFoundError, match="absent_dependency"):
         loaded("code.py:Boat")
     (here / "code.py").write_text(CODE)

@@ -27,21 +27,24 @@ _WARM = (
     *("phalanx.cli.output.progress", "phalanx.cli.output.tables", "PIL.Image", "scipy.io"),
 )
 #: How variables begin that nothing reads while it is imported.
-_READ_LATE = ("PHALANX_", "SLURM_", "OMPI_COMM_WORLD_", "PYTEST_CURRENT_TEST")
+_READ_LATE = (
+    *("PHALANX_", "SLURM_", "OMPI_COMM_WORLD_", "PYTEST_CURRENT_TEST"),
+    *("_MLFLOW_", "TORCHINDUCTOR_"),  # what these set when they are imported
+)
 _MESSAGE = 1 << 20
-_SECONDS = 300
+_SECONDS = 240
 
 
 class Zygote:
     """The parent of the forks, seen from the tests; started when first needed."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = environment
+        self.environment = environment
         self._socket: socket.socket | None = None
 
     def suits(self, environment: Mapping[str, str]) -> bool:
         """Whether a fork would take note of all that is set differently now."""
-        different = set(environment.items()) ^ set(self._environment.items())
+        different = set(environment.items()) ^ set(self.environment.items())
         return all(name.startswith(_READ_LATE) for name, _ in different)
 
     def run(
@@ -74,7 +77,7 @@ class Zygote:
         # Without its own folder in the path of imports: folders of tests have common names.
         command = [sys.executable, "-P", __file__]
         with theirs:
-            self._process = subprocess.Popen(command, stdin=theirs.fileno(), env=self._environment)
+            self._process = subprocess.Popen(command, stdin=theirs.fileno(), env=self.environment)
         return self._socket
 
 

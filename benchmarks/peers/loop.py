@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -18,7 +19,7 @@ from benchmarks.arguments import parse_arguments, workloads_of
 from benchmarks.measurement import Measurement, best_rate
 from benchmarks.workloads import SEED, Workload
 from phalanx.comm.launch.process import collect_garbage_seldom
-from phalanx.data.batches import batches
+from phalanx.data.batches import Batch, batches
 from phalanx.data.split import Samples
 
 Step = Callable[[Samples], float]
@@ -33,6 +34,10 @@ class Peer(ABC):
     @abstractmethod
     def prepare(self, workload: Workload) -> Step:
         """The step that trains on this rank's part of a batch, and returns its mean loss."""
+
+    def share(self, batch: Batch) -> Samples:
+        """What of a global batch this rank computes with."""
+        return batch.part(self.rank, of=self.ranks)
 
     def average(self, value: float) -> float:
         """Collective. The mean of a value over all ranks."""
@@ -65,7 +70,7 @@ def measure(workload: Workload, peer: Peer) -> Measurement:
     for epoch in range(workload.epochs):
         loss, epoch_started = 0.0, time.perf_counter()
         for batch in batches(split, batch_size=workload.batch_size, seed=SEED, epoch=epoch):
-            loss += step(batch.part(peer.rank, of=peer.ranks))
+            loss += step(peer.share(batch))
         seconds.append(time.perf_counter() - epoch_started)
     return Measurement(
         workload=workload.name,
@@ -92,7 +97,6 @@ def make_step(
     backward: Callable[[Tensor], Any] = torch.Tensor.backward,
 ) -> Step:
     """Torch's usual training step."""
-    loss_function = workload.make_loss().function
     channels_last = channels_last and workload.has_images
 
     def step(samples: Samples) -> float:
@@ -100,7 +104,7 @@ def make_step(
         if channels_last:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         optimizer.zero_grad()
-        loss = loss_function(model(inputs), samples.targets)
+        loss = F.cross_entropy(model(inputs), samples.targets)
         backward(loss)
         optimizer.step()
         return loss.item()

@@ -4,7 +4,10 @@
 each.
 """
 
+import os
 import sys
+import tempfile
+from pathlib import Path
 
 import torch
 
@@ -14,7 +17,8 @@ from phalanx import clock
 from phalanx.comm import world
 from phalanx.comm.base import Communicator
 from phalanx.train.compute import prepare_process
-from phalanx.train.profile import Profile
+from phalanx.train.profiling.profile import Profile
+from phalanx.train.profiling.trace import TraceFile
 from phalanx.train.trainer import Trainer
 
 _RANKS, _ROUNDS = 2, 40
@@ -34,17 +38,20 @@ def train() -> None:
     comm = world()
     prepare_process(comm, 1)
     data = _WORKLOAD.make_data()
-    profile = Profile(comm, trace=True)
+    profile = Profile(comm)
+    trace = TraceFile(comm, Path(tempfile.gettempdir()) / f"phalanx-trace-{os.getuid()}.json")
     trainers = {"plain": make_trainer(comm), "profile": make_trainer(profile.comm)}
     best = dict.fromkeys(trainers, 0.0)
     for _ in range(_ROUNDS):
         for name, trainer in trainers.items():
             clock.stop()
             if name == "profile":
-                clock.start(trace=True)
+                clock.start(trace=trace.add)
             (epoch,) = trainer.fit(data, epochs=1, batch_size=_WORKLOAD.batch_size)
             best[name] = max(best[name], epoch.samples_per_second)
+    trace.finish()
     if comm.rank == 0:
+        trace.path.unlink()
         for name, rate in best.items():
             print(f"{name:8} {rate:8,.0f} samples/s")
         cost = best["plain"] / best["profile"] - 1

@@ -1,5 +1,8 @@
 """A 400-25-10 sigmoid network by full-batch descent, on one rank and on two.
 
+`gather` is the scheme that is taught: rank 0 scatters inputs and labels, gathers the gradients of
+theta1 and of theta2, steps, and broadcasts.
+
     python -m examples.digits_mat.run --data ex4data1.mat --weights ex4weights.mat
     python -m examples.digits_mat.run --fashion FOLDER
 
@@ -20,9 +23,15 @@ NETWORK = (
     *("--model", "mlp", "--hidden", "25", "--activation", "sigmoid"),
     *("--loss", "binary-cross-entropy"),
 )
-DESCENT = ("--batch-size", "full", "--learning-rate", "0.1", "--init", "uniform:0.12", "--profile")
-#: Sequential, and two ways to share the samples of every iteration.
-RANKS = {"single": 1, "allreduce": 2, "central": 2}
+DESCENT = (
+    *("--batch-size", "full", "--optimizer", "sgd", "--learning-rate", "0.1"),
+    *("--init", "uniform:0.12", "--profile"),
+)
+#: Sequential, and three ways to share the samples of every iteration.
+RANKS = {"single": 1, "gather": 2, "allreduce": 2, "central": 2}
+#: The network has two matrices, and `gather` can gather their gradients one after the other.
+MORE = {"gather": ("--by-layer",)}
+_LAYER = "gather layer "
 
 
 def main() -> None:
@@ -31,7 +40,7 @@ def main() -> None:
     output.mkdir(parents=True, exist_ok=True)
     if arguments.fashion is not None:
         samples = ["--dataset", "fashion-mnist", "--data-dir", arguments.fashion]
-        samples += ["--pool", "20x20"]
+        samples += ["--pool", "20x20", "--no-normalise"]
     else:
         samples = ["--dataset", "mat", "--data-dir", mat_file(arguments), "--test-split", "0"]
     flags: list[object] = [*samples, *NETWORK, *DESCENT, "--epochs", arguments.iterations]
@@ -41,6 +50,7 @@ def main() -> None:
     runs = {}
     for strategy in arguments.strategies:
         more: list[object] = ["--strategy", strategy, "--ranks", RANKS[strategy]]
+        more += MORE.get(strategy, ())
         runs[strategy] = train([*flags, *more], output=output / strategy)
     for name, run in runs.items():
         show_iterations(name, run)
@@ -78,7 +88,8 @@ def show_iterations(name: str, run: Training) -> None:
     """The cost of every iteration, that of the weights before the step, and rank 0's phases."""
     ending = "_seconds"
     phases = [one for one in run.history if one.endswith(ending) and any(run.history[one])]
-    columns = ("iteration", "cost", *(f"{one.removesuffix(ending)} ms" for one in phases))
+    names = [called(one.removesuffix(ending).replace("_", " ")) for one in phases]
+    columns = ("iteration", "cost", *(f"{name} ms" for name in names))
     rows = [
         (str(number), f"{cost:.6f}", *(f"{1000 * seconds:.2f}" for seconds in row))
         for number, (cost, *row) in enumerate(
@@ -88,12 +99,17 @@ def show_iterations(name: str, run: Training) -> None:
     show(f"{name}: every iteration", columns, rows)
 
 
+def called(phase: str) -> str:
+    """A phase as it is taught: Theta1 are the weights of the first layer, Theta2 of the second."""
+    return phase.replace(_LAYER, "gather theta")
+
+
 def show_phases(runs: dict[str, Training]) -> None:
     """Where the time of each run went, on average over its ranks."""
     found = {name: run.result["phases"]["seconds"] for name, run in runs.items()}
     names = dict.fromkeys(name for one in found.values() for name in one)
     rows = [
-        (name, *(f"{1000 * mean(one.get(name, [0])):.1f} ms" for one in found.values()))
+        (called(name), *(f"{1000 * mean(one.get(name, [0])):.1f} ms" for one in found.values()))
         for name in names
     ]
     show("Phases of a run", ("phase", *runs), rows)

@@ -69,12 +69,11 @@ def train_baselines(epochs: int | None) -> dict[str, Baseline]:
 
 def plot_all(runs: dict[str, Training], baselines: dict[str, Baseline], output: Path) -> None:
     for mode, run in runs.items():
-        history = run.history
         plot(
             output / f"{MODES[mode]}.png",
             title=mode,
-            losses={"training": history["loss"], "test": history["validation_loss"]},
-            accuracies={"training": history["accuracy"], "test": history["validation_accuracy"]},
+            losses=curves(run, "loss"),
+            accuracies=curves(run, "accuracy"),
         )
     # A logistic regression has another loss, which does not compare.
     networks = {name: one.losses for name, one in baselines.items() if "regression" not in name}
@@ -85,6 +84,13 @@ def plot_all(runs: dict[str, Training], baselines: dict[str, Baseline], output: 
         accuracies={mode: run.history["validation_accuracy"] for mode, run in runs.items()}
         | {name: one.accuracies for name, one in baselines.items()},
     )
+
+
+def curves(run: Training, name: str) -> dict[str, list[float]]:
+    """Every network's own, and that of the samples to test with."""
+    networks = run.networks or {0: run.history}
+    own = {f"network {rank}": columns[name] for rank, columns in networks.items()}
+    return own | {"test": run.history[f"validation_{name}"]}
 
 
 def conclude(runs: dict[str, Training], baselines: dict[str, Baseline]) -> None:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, final
 
+from phalanx.pulse import pulse
+
 _NOTHING: AbstractContextManager[None] = nullcontext()
 _running: "Clock | None" = None
 
@@ -21,18 +23,24 @@ class Event(NamedTuple):
     duration: float
 
 
+#: What becomes of them.
+Trace = Callable[[Event], None]
+
+
 @final
 class Clock:
-    """The seconds of one process, by phase; with `trace`, also when each phase was entered.
+    """The seconds of one process, by phase; `trace` is called with every stay in one.
 
     `settle` waits for a device that computes by itself, so that its time counts where it belongs.
     """
 
-    def __init__(self, *, trace: bool = False, settle: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, *, trace: Trace | None = None, settle: Callable[[], None] | None = None
+    ) -> None:
         self.seconds: dict[str, float] = {}
         self._lapped: dict[str, float] = {}
         self._settle = settle
-        self.events: list[Event] | None = [] if trace else None
+        self._trace = trace
         self._started = time.perf_counter()
         self._since = self._started
         self._open: list[tuple[str, float]] = []
@@ -71,8 +79,8 @@ class Clock:
         name, entered = self._open.pop()
         self.seconds[name] += now - self._since
         self._since = now
-        if self.events is not None:
-            self.events.append(Event(name, entered - self._started, now - entered))
+        if self._trace is not None:
+            self._trace(Event(name, entered - self._started, now - entered))
 
     def _now(self) -> float:
         if self._settle is not None:
@@ -95,10 +103,11 @@ class _Phase(AbstractContextManager[None]):
 
 def phase(name: str) -> AbstractContextManager[None]:
     """What counts for this phase while it is entered, if a clock runs in this process."""
+    pulse.beats += 1
     return _NOTHING if _running is None else _running.phase(name)
 
 
-def start(*, trace: bool = False, settle: Callable[[], None] | None = None) -> Clock:
+def start(*, trace: Trace | None = None, settle: Callable[[], None] | None = None) -> Clock:
     """Count the phases of this process from now on, in a new clock."""
     global _running
     _running = Clock(trace=trace, settle=settle)

@@ -34,6 +34,9 @@ class Declared:
     source: Source
     options: tuple[Option, ...] = ()
     obstacle: str = ""
+    #: How many values a function can be called with at least and at most, by position; None if
+    #: that is not known, or without end.
+    positional: tuple[int, int] | None = None
 
     def check(self, given: Collection[str], *, spell: Spelling) -> None:
         """Raise a UsageError for the name of an option that is not declared."""
@@ -54,7 +57,15 @@ def read_declared(source: Source, *, without: Collection[str] = ()) -> Declared:
         return Declared(source, obstacle=f"its options cannot be read without running it: {error}")
     lines = text.splitlines()
     options = [_option(one, lines) for one in _parameters(*found) if one.name not in without]
-    return Declared(source, tuple(option for option in options if option is not None))
+    declared = tuple(option for option in options if option is not None)
+    return Declared(source, declared, positional=_positional(found[0]))
+
+
+def _positional(node: _Definition) -> tuple[int, int] | None:
+    if not isinstance(node, ast.FunctionDef) or node.args.vararg is not None:
+        return None
+    most = len(node.args.posonlyargs) + len(node.args.args)
+    return most - len(node.args.defaults), most
 
 
 def _file(source: Source) -> Path:

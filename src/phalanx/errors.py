@@ -6,6 +6,10 @@
     ├── LaunchError     MPI cannot be started, or was started in a way that cannot work
     ├── MismatchError   ranks called a collective operation with different arguments
     ├── RunError        a run folder that is missing, damaged or from another model
+    ├── CheckpointError a checkpoint that is missing, damaged or of another version
+    ├── RankFailedError what `launch` had ranks do has failed on one of them
+    ├── RankLostError   ranks of the job are gone, and what they took part in with them
+    ├── LoadingError    a worker that reads samples is gone
     └── DivergedError   a training whose loss is no longer a number
 
 Each message names what came and what is accepted, and where it helps, the fix.
@@ -41,6 +45,35 @@ class MismatchError(PhalanxError):
 
 class RunError(PhalanxError):
     """A run folder that is missing, damaged or from another model."""
+
+
+class CheckpointError(PhalanxError):
+    """A checkpoint that is missing, damaged or of another version."""
+
+
+class RankLostError(PhalanxError):
+    """Ranks of the job are gone, and what they took part in with them."""
+
+    exit_code = 1
+
+
+class RankFailedError(PhalanxError):
+    """What `launch` had ranks do has failed: on `rank`, or as a whole if that is None.
+
+    `traceback` is the text of that rank's; what it raised is the cause, if it could be sent.
+    """
+
+    exit_code = 1
+
+    def __init__(self, message: str, *, rank: int | None = None, traceback: str = "") -> None:
+        super().__init__(message)
+        self.rank, self.traceback = rank, traceback
+
+
+class LoadingError(PhalanxError):
+    """A worker that reads samples is gone."""
+
+    exit_code = 1
 
 
 class DivergedError(PhalanxError):

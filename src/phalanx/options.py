@@ -11,7 +11,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from phalanx.errors import UsageError
-from phalanx.kinds import alternatives, convert, in_words, is_of
+from phalanx.kinds import convert, in_words, is_of
 from phalanx.wording import Spelling, argument, nearest
 
 
@@ -75,7 +75,7 @@ class Option:
         if not limited or isinstance(value, str):
             return True
         return (
-            math.isfinite(value)
+            (isinstance(value, int) or math.isfinite(value))
             and (self.at_least is None or value >= self.at_least)
             and (self.above is None or value > self.above)
             and (self.below is None or value < self.below)
@@ -113,8 +113,13 @@ def names_of(options: Iterable[Option]) -> tuple[str, ...]:
 
 
 def is_switch(option: Option) -> bool:
-    """Whether it is on or off."""
-    return alternatives(option.kind) == [bool]
+    """Whether it is on or off, and off if nobody says otherwise: a `bool | None` may be neither."""
+    return option.kind is bool
+
+
+def was_given(option: Option, value: object) -> bool:
+    """Whether somebody chose a value: where nobody did, it is None, or False for a switch."""
+    return value is not None and not (value is False and is_switch(option))
 
 
 def _number(value: float | None) -> str:

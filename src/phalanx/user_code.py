@@ -5,17 +5,22 @@ A name is found before any rank starts, without running the code; ranks then loa
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
 from phalanx.errors import UsageError
+from phalanx.wording import shortened
+
+_Class = TypeVar("_Class")
 
 
 @dataclass(frozen=True)
@@ -54,7 +59,8 @@ class Source:
 def find(name: str, kind: Kind) -> Source:
     """The file or module that a name stands for, which must exist; it is not run.
 
-    A relative path starts at the current folder, which modules are searched in as well, last.
+    A file is read: it must be Python, and have something of that name as far as its text tells. A
+    relative path starts at the current folder, which modules are searched in as well, last.
     """
     source = _parse(name, kind)
     if source.file is None:
@@ -63,6 +69,8 @@ def find(name: str, kind: Kind) -> Source:
             raise source.refusal(f"no module {source.module!r} here ({Path.cwd()}) or installed")
     elif not source.file.is_file():
         raise source.refusal(f"there is no file {source.file}")
+    else:
+        _check_text(source, source.file)
     return source
 
 
@@ -70,7 +78,7 @@ def load(source: Source) -> object:
     """Run the file or module, once in a process; what it calls by the name."""
     module = _import(source)
     if not hasattr(module, source.attribute):
-        raise source.refusal(f"{source.attribute} is not there in {source.place}")
+        raise _not_there(source)
     found: object = getattr(module, source.attribute)
     return found
 
@@ -81,6 +89,30 @@ def load_function(source: Source) -> Callable[..., object]:
     if not callable(function):
         raise source.refusal(f"{source.attribute} is not a function in {source.place}")
     return function
+
+
+def load_class(source: Source, base: type[_Class]) -> type[_Class]:
+    """Run the file or module, once in a process; the class of that name, which derives from one of
+    ours and can be made without arguments."""
+    found = load(source)
+    place = f"{source.attribute} in {source.place}"
+    if not isinstance(found, type) or not issubclass(found, base):
+        what = f"of type {type(found).__name__}"
+        if isinstance(found, type):
+            what = f"the class {found.__name__}"
+        raise source.refusal(
+            f"{place} must be a class that derives from phalanx.{base.__name__}, and it is {what}"
+        )
+    if inspect.isabstract(found):
+        missing: Iterable[str] = getattr(found, "__abstractmethods__", ())
+        raise source.refusal(f"{place} lacks {', '.join(sorted(missing))}")
+    for parameter in inspect.signature(found).parameters.values():
+        variable = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+        if not variable and parameter.default is parameter.empty:
+            raise source.refusal(
+                f"its field {parameter.name!r} needs a default; or pass an instance to a Trainer"
+            )
+    return found
 
 
 def arguments(
@@ -104,6 +136,44 @@ def arguments(
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return dict(available)
     return {key: value for key, value in available.items() if key in by_keyword}
+
+
+def _check_text(source: Source, file: Path) -> None:
+    """Refuse a file that no rank could load this from, as far as its text tells."""
+    try:
+        tree = ast.parse(file.read_bytes(), str(file))
+    except SyntaxError as error:
+        where = f"{file}, line {error.lineno}" if error.lineno else str(file)
+        text = f": {shortened(error.text.strip())}" if error.text else ""
+        raise source.refusal(f"{where}: not Python: {error.msg}{text}") from error
+    except (OSError, ValueError) as error:  # of bytes that are no text
+        raise source.refusal(f"{file} cannot be read: {error}") from error
+    names = set(_names(tree))
+    if source.attribute not in names and not names & _ANY_NAME:
+        raise _not_there(source)
+
+
+#: What a file can get names by that its text does not tell.
+_ANY_NAME = {"*", "__getattr__", "globals", "vars", "locals", "exec", "setattr", "modules"}
+
+
+def _names(tree: ast.AST) -> Iterator[str]:
+    """All names in a file: those that are bound, and the others."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name):
+            yield node.id
+        elif isinstance(node, ast.Attribute):
+            yield node.attr
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name.partition(".")[0]
+        elif isinstance(node, ast.MatchAs | ast.MatchStar) and node.name is not None:
+            yield node.name
+
+
+def _not_there(source: Source) -> UsageError:
+    return source.refusal(f"{source.attribute} is not there in {source.place}")
 
 
 def _parse(name: str, kind: Kind) -> Source:

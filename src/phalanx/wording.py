@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from phalanx.errors import UsageError
 
+_LONGEST = 100
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 #: How a message spells what a user chose: as a `flag`, or as an `argument`.
@@ -16,7 +17,9 @@ def unknown(kind: str, name: str, *, known: Iterable[str], note: str = "") -> Us
     """The error for a name that is none of those known: with the nearest one, and all of them."""
     names = list(known)
     hint = f"did you mean '{near}'? " if (near := nearest(name, names)) else ""
-    return UsageError(f"unknown {kind} '{name}': {hint}There are: {', '.join(names)}{note}")
+    return UsageError(
+        f"unknown {kind} '{shortened(name)}': {hint}There are: {', '.join(names)}{note}"
+    )
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
@@ -45,6 +48,11 @@ def argument(name: str) -> str:
     return name
 
 
+def shortened(text: str) -> str:
+    """A text from somebody's file, for a message: its beginning, if it is long."""
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
 def byte_size(count: float) -> str:
     """Bytes as a person reads them, such as 1.50 MiB."""
     unit = 0
@@ -53,3 +61,14 @@ def byte_size(count: float) -> str:
     if unit == 0:
         return f"{count:.0f} B"
     return f"{count:.{max(0, 3 - len(str(int(count))))}f} {_UNITS[unit]}"
+
+
+def counted(count: int, thing: str) -> str:
+    """So many of a thing, such as 1 rank and 2 ranks."""
+    return f"{count:,} {thing}" + ("" if count == 1 else "s")
+
+
+def a(thing: object) -> str:
+    """What kind of thing it is, with its article."""
+    name = type(thing).__name__
+    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"

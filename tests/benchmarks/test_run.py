@@ -14,8 +14,9 @@ EXCHANGES = ["MPI_Allreduce, bound"]
 
 def test_a_quick_run_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--quick", "--output", str(tmp_path), "--rows", *ROWS, *EXCHANGES]) == 0
-    (file,) = tmp_path.iterdir()
+    (file,) = tmp_path.glob("*.md")
     assert re.fullmatch(r"\d{4}-\d\d-\d\d\.md", file.name)
+    assert {one.name for one in tmp_path.iterdir()} == {file.name, f"{file.stem}.html"}
     text = file.read_text()
     assert text in capsys.readouterr().out
     for row in ("torch, 1 thread", "DDP tuned, bound", "phalanx allreduce"):

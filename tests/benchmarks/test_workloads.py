@@ -9,13 +9,13 @@ from benchmarks.ours import measure as measure_ours
 from benchmarks.peers.loop import measure as measure_peer
 from benchmarks.peers.plain import Plain
 from benchmarks.peers.pydtnn_cnn import parse_rate
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import IN_PARTS, WORKLOADS
 from phalanx.comm.single import SingleCommunicator
 
 
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", [*WORKLOADS, "tensor-mlp", "tensor-transformer"])
 def test_data_and_weights_come_from_the_seed(name: str) -> None:
-    workload = WORKLOADS[name].quick()
+    workload = (WORKLOADS | IN_PARTS)[name].quick()
     first, second = workload.make_data(), workload.make_data()
     assert len(first) == workload.batch_size * workload.steps
     assert first.input_shape == workload.input_shape
@@ -31,7 +31,7 @@ def test_data_and_weights_come_from_the_seed(name: str) -> None:
 def test_ours_and_plain_torch_end_with_the_same_loss(name: str, tuned: bool) -> None:
     workload = WORKLOADS[name].quick()
     plain = measure_peer(workload, Plain(Namespace(tuned=tuned)))
-    ours = measure_ours(workload, SingleCommunicator(), strategy="single")
+    ours = measure_ours(workload, SingleCommunicator(), strategy="single", options={})
     assert plain.loss == pytest.approx(ours.loss, rel=1e-5)
 
 

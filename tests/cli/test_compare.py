@@ -17,12 +17,12 @@ from phalanx.cli.flags.compare import Asked, with_comparison
 from phalanx.comm.launch.process import available_cores
 from phalanx.errors import PhalanxError
 from phalanx.strategies.registry import STRATEGIES
-from tests.commands import Phalanx, environment, left_behind
+from tests.commands import Phalanx, end_of, environment, left_behind
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS = ("--strategies", "single,allreduce,central", "--ranks", "2", "--dataset", "digits")
 QUICK = ("--epochs", "1", "--model", "mlp")
-FILES = ("--output", "kept", "--json", "table.json", "--csv", "table.csv")
+FILES = ("--output", "kept", "--json", "table.json", "--csv", "table.csv", "--report", "page.html")
 
 
 class Compared:
@@ -95,13 +95,20 @@ def test_tables_for_scripts(compared: Compared) -> None:
     assert [row["strategy"] for row in rows] == [row["strategy"] for row in table["rows"]]
 
 
+def test_a_page_of_the_runs(compared: Compared) -> None:
+    text = (compared.folder / "page.html").read_text()
+    for run in compared.runs:
+        assert f'"{run.name}"' in text
+
+
 def test_finished_runs(compared: Compared, phalanx: Phalanx, tmp_path: Path) -> None:
     first, *_, last = compared.runs
-    done = phalanx("compare", first, last, "--json", "finished.json")
+    done = phalanx("compare", first, last, "--json", "finished.json", "--report", "page.html")
     assert done.returncode == 0, done.stderr
     assert "01-single-1-thread" in done.stdout
     assert "torch" in done.stdout
     assert "not a fair comparison" not in done.stdout
+    assert last.name in (tmp_path / "page.html").read_text()
     rows = json.loads((tmp_path / "finished.json").read_text())["rows"]
     assert [row["strategy"] for row in rows] == ["single", "central"]
 
@@ -152,7 +159,7 @@ def test_a_signal_ends_the_training_and_shows_what_there_is(
     assert process.stderr is not None
     assert process.stderr.readline() == "[1/1] allreduce: training …\n"
     process.send_signal(signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = end_of(process)
     assert process.returncode == 130
     assert "stopped" in output
     assert "Traceback" not in errors
@@ -226,7 +233,8 @@ def test_the_model_is_one_for_images_unless_told_otherwise(
     [
         ([], "adam"),
         (["--optimizer", "sgd"], "sgd"),
-        (["--learning-rate", "0.1"], "sgd"),
+        (["--learning-rate", "0.1"], "adam"),
+        (["--momentum", "0.9"], "sgd"),
         (["--config", str(ROOT / "examples" / "iris" / ".irisenv")], "sgd"),
     ],
 )

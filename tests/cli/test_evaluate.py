@@ -1,9 +1,12 @@
 """`phalanx evaluate RUN` on the data of its training and on other data, from end to end."""
 
 import json
+import math
 from pathlib import Path
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
 from tests.commands import Phalanx
 
@@ -51,7 +54,7 @@ def test_the_data_of_the_training_keeps_its_test_part(
 def test_what_the_run_does_not_know_is_refused(phalanx: Phalanx, tmp_path: Path, run: str) -> None:
     for text, message in (
         ("1,red,p\n5,blue,q\n", "'p' is no class of the training's rows, nor are q; those have x"),
-        ("1,red,x\n5,pink,y\n", "'pink' is no value of the training's rows"),
+        ("1,red,x\nbig,blue,y\n", "'big' is not a number"),
     ):
         (tmp_path / "other.csv").write_text("a,tint,kind\n" + text)
         done = phalanx("evaluate", run, "--data-dir", "other.csv")
@@ -77,3 +80,23 @@ def test_a_table_of_test_rows(phalanx: Phalanx, tmp_path: Path) -> None:
     assert phalanx("evaluate", "run").stdout.startswith("csv: 3 test samples  loss ")
     train = phalanx("evaluate", "run", "--data-dir", "set/train.csv")
     assert train.stdout.startswith("csv: 60 samples, all of set/train.csv"), train.stderr
+
+
+def test_weights_that_are_no_numbers_answer_nothing(
+    phalanx: Phalanx, tmp_path: Path, run: str
+) -> None:
+    file = tmp_path / run / "model.safetensors"
+    weights = load_file(file)
+    save_file({name: torch.full_like(one, math.nan) for name, one in weights.items()}, file)
+    for command in ("predict", "evaluate"):
+        done = phalanx(command, run, "--output", "answers")
+        assert done.returncode == 2, done.stdout
+        assert "its weights are not finite either" in done.stderr
+        assert "--learning-rate" in done.stderr
+        assert not (tmp_path / "answers").exists()
+    save_file({name: torch.full_like(one, 1e30) for name, one in weights.items()}, file)
+    done = phalanx("predict", run)
+    assert done.returncode == 2
+    assert "no finite outputs for 8 of 12 samples, the first of them at index 2" in done.stderr
+    assert "samples take it beyond what float32 holds" in done.stderr
+    assert done.stdout == ""

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from phalanx.errors import UsageError
+from phalanx.inference.export_formats import check_suffix, find_format
 from tests.commands import Phalanx
 
 
@@ -51,6 +53,15 @@ def check_model(file: Path, inputs_of_training: object) -> None:
     about = session.get_modelmeta().custom_metadata_map
     assert json.loads(about["classes"]) == ["x", "y"]
     assert json.loads(about["inputs"]) == inputs_of_training
+
+
+def test_names_that_promise_another_format() -> None:
+    onnx = find_format("onnx")
+    check_suffix(Path("model.ONNX"), onnx)
+    with pytest.raises(UsageError, match=r"\.pt2 is for --format torch"):
+        check_suffix(Path("model.pt2"), onnx)
+    with pytest.raises(UsageError, match=r"--output model\.pt: .* name it \*\.onnx"):
+        check_suffix(Path("model.pt"), onnx)
 
 
 @pytest.mark.parametrize(

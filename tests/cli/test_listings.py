@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from phalanx.cli.app import app
 from phalanx.data import describe
+from phalanx.errors import UsageError
 from phalanx.models import model_names
 from phalanx.strategies.registry import STRATEGIES
 from phalanx.wording import flag
@@ -30,6 +31,15 @@ def test_data_sets_and_models() -> None:
     assert "FILE.py:FUNCTION" in listed
     assert "--output-activation" in listed
     assert "--init" in listed
+
+
+def test_a_model_by_name_tells_its_defaults() -> None:
+    told = shown("models", "mlp")
+    assert "--hidden: sizes of the hidden layers" in told
+    assert "│ digits        │ adam      │ 0.001         │ 30     │ 64         │ mean 0" in told
+    assert "│ digits        │ adam      │ 0.001         │ 10     │" in shown("models", "resnet20")
+    with pytest.raises(UsageError, match="unknown model 'mpl': did you mean 'mlp'"):
+        shown("models", "mpl")
 
 
 def test_strategies_in_short() -> None:

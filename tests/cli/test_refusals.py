@@ -16,6 +16,7 @@ from tests.commands import Phalanx
         (["--dataset", "mnist", "--data-dir", "nowhere"], "nowhere"),
         (["--model", "simplecn"], "did you mean 'simplecnn'?"),
         (["--model", "nothing.py:make"], "nothing.py"),
+        (["--dataset", "nothing.py:load"], "there is no file"),
         (["--model", "no_such_package:make"], "no_such_package"),
         (["--model", "simplecnn", "--hidden", "8"], "takes no options"),
         (["--hidden", "8,x"], "whole numbers such as 128,64, not '8,x'"),
@@ -36,7 +37,28 @@ from tests.commands import Phalanx
         (["--stop-at", "accuracy=98"], "accuracy is a share, from 0 to 1"),
         (["--validation-split", "1"], "--validation-split must be from 0 to below 1"),
         (["--epochs", "-1"], "--epochs must be 0 or more"),
-        (["--threads", "0"], "--threads must be at least 1"),
+        (["--threads", "0"], "--threads must be from 1 to below 4096"),
+        (["--threads", "100000"], "--threads must be from 1 to below 4096"),
+        (["--checkpoint-every", "often"], "--checkpoint-every often: takes 500 (steps), 30s"),
+        (["--checkpoint-every", "0"], "--checkpoint-every 0: takes 500 (steps), 30s"),
+        (["--keep", "0"], "--keep must be at least 1, not 0"),
+        (["--restarts", "2"], "--restarts is for --on-failure restart"),
+        (["--replace"], "--replace is for --on-failure shrink"),
+        (["--on-failure", "shrnk"], "did you mean 'shrink'?"),
+        (
+            ["--on-failure", "shrink", "--strategy", "pipeline"],
+            "a rank that is lost takes its part of 'pipeline' along: take --strategy allreduce or",
+        ),
+        (
+            ["--on-failure", "shrink", "--batch-size-per-rank", "4"],
+            "a batch must not shrink with the ranks: say --batch-size",
+        ),
+        (
+            ["--on-failure", "restart", "--checkpoint-every", "never"],
+            "--on-failure restart goes on from checkpoints",
+        ),
+        (["--resume", "nowhere"], "nowhere: no such run folder"),
+        (["--trust-code"], "--trust-code is about the folder of a run: say --resume, too"),
         (["--config", "absent.toml"], "absent.toml"),
         (["--bogus"], "--bogus"),
     ],
@@ -51,6 +73,33 @@ def test_refused_before_any_rank_starts(
     assert cause in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("part", ["dataset", "model", "strategy"])
+def test_code_of_ones_own_is_read_before_any_rank_starts(
+    phalanx: Phalanx, tmp_path: Path, part: str
+) -> None:
+    (tmp_path / "own.py").write_text("def other():\n    raise SystemExit('this has run')\n")
+    (tmp_path / "broken.py").write_text("\ndef load(:\n")
+    for name, cause in (
+        ("own.py:load", "own.py:load: load is not there in"),
+        ("broken.py:load", "broken.py, line 2: not Python: invalid syntax: def load(:"),
+    ):
+        flags = (f"--{part}", name, "--ranks", 2)
+        done = phalanx("train", *flags, PHALANX_MPIEXEC="/nonexistent/mpiexec")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert cause in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+def test_a_function_that_gives_no_data_set_is_told_in_one_line(
+    phalanx: Phalanx, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text("def load():\n    return [1, 2]\n")
+    done = phalanx("train", "--dataset", "own.py:load", "--ranks", 2)
+    assert done.returncode == 2
+    assert "own.py must return a phalanx.Dataset, got list" in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize(
@@ -128,4 +177,12 @@ def test_listings_and_version(phalanx: Phalanx, process: Phalanx) -> None:
     assert "mlp" in phalanx("models").stdout
     assert "fashion-mnist" in phalanx("datasets").stdout
     assert "MPI_Allreduce" in " ".join(phalanx("strategies").stdout.split())
-    assert "--batch-size-per-rank" in phalanx("train", "--help").stdout
+    assert "--batch-size-per-rank" in phalanx("train", "--help-all").stdout
+
+
+def test_numbers_are_refused_in_our_words(phalanx: Phalanx) -> None:
+    done = phalanx("train", "--epochs", "abc")
+    assert done.returncode == 2
+    assert done.stderr == "UsageError: --epochs must be a whole number, not 'abc'\n"
+    inside = phalanx("train", "--ranks", 2, OMPI_COMM_WORLD_SIZE="1", OMPI_COMM_WORLD_RANK="0")
+    assert "inside an MPI job of 1 rank:" in inside.stderr

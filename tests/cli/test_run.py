@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands import Phalanx, left_behind
+from tests.commands import Phalanx, end_of, left_behind
 
 Start = Callable[..., subprocess.Popen[str]]
 #: Says what a rank was given, without any library.
@@ -91,7 +91,7 @@ def test_hosts_and_threads(
 ) -> None:
     monkeypatch.setenv("MY_OWN_SETTING", "with spaces; and more")
     (tmp_path / "show.py").write_text(SHOW)
-    flags = ("-H", "localhost:3", "--threads", 2, "--no-bind")
+    flags = ("-H", "localhost:3", "--threads", 2, "--no-bind", "-x", "MY_OWN_SETTING")
     ranks = shown(phalanx("run", *flags, sys.executable, "show.py"))
     assert [one["OMP_NUM_THREADS"] for _, one, _ in ranks] == ["2"] * 3  # one a slot
     assert {one["MY_OWN_SETTING"] for _, one, _ in ranks} == {"with spaces; and more"}
@@ -136,7 +136,7 @@ def test_a_script_with_phalanx_fails_with_one_traceback(
 @pytest.mark.parametrize(
     ("init", "action", "code", "printed"),
     [
-        (INIT_HOROVOD, "sys.exit(3)", 3, ""),
+        (INIT_HOROVOD, "raise SystemExit(3)", 3, ""),
         (INIT, "exit(3)", 3, ""),
         (INIT, "sys.exit('no such file')", 1, "no such file\n"),
         (INIT, "sys.exit(-1)", 255, ""),
@@ -169,7 +169,7 @@ def test_a_signal_ends_every_rank(start: Start, tmp_path: Path, number: int, cod
     assert process.stdout is not None
     assert [process.stdout.readline() for _ in range(2)] == ["here\n"] * 2
     process.send_signal(number)
-    process.communicate(timeout=60)
+    end_of(process)
     assert process.returncode == code
     assert left_behind(tmp_path) == []
 
@@ -181,9 +181,13 @@ def test_a_signal_ends_every_rank(start: Start, tmp_path: Path, number: int, cod
         (("nothing",), "there is no program 'nothing'"),
         (("./script.py",), "try `python ./script.py`"),
         (("-n", 0, "true"), "at least 1, not 0"),
-        (("--threads", 0, "true"), "--threads must be at least 1, not 0"),
+        (("--threads", 0, "true"), "--threads must be from 1 to below 4096, not 0"),
         (("-H", "a:b", "true"), "'a:b' is no host:slots"),
         (("-H", "a:2,b", "-n", 4, "true"), "4 ranks do not fit in the 3 slots"),
+        (("-H", "a:2000", "true"), "no host takes more than 1024 ranks"),
+        (("-n", 100000, "true"), "100000 ranks for"),
+        (("-x", "2=3", "true"), "'2' is no name of a variable"),
+        (("-x", "NOT_SET_HERE", "true"), "it is not set here"),
         ((), "Missing argument"),
     ],
 )

@@ -1,5 +1,6 @@
 """Shared memory: one for all, gone with the last."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -14,17 +15,23 @@ from phalanx.comm.shared import SharedMemory, SharedMemoryError, room_for
 from phalanx.comm.single import SingleCommunicator
 
 
-def ours() -> list[str]:
-    return [path.name for path in Path("/dev/shm").iterdir() if "phalanx" in path.name]
+@pytest.fixture
+def named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of segments with names: one of the test's own, where nobody else has any."""
+    folder = tmp_path / "named"
+    folder.mkdir()
+    monkeypatch.setattr(shared, "_NAMED_FOLDER", folder)
+    return folder
 
 
 @pytest.mark.ranks(1, 2, 4)
 @pytest.mark.parametrize("kind", ["unnamed", "named"])
 def test_every_rank_sees_what_the_others_write(
-    comm: Communicator, kind: str, monkeypatch: pytest.MonkeyPatch
+    comm: Communicator, named: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if kind == "named":
-        monkeypatch.setattr(shared, "_unnamed", lambda _size: (os.open("/dev/null", 0), "/absent"))
+        absent = shared._Segment(os.open("/dev/null", 0), "/absent")
+        monkeypatch.setattr(shared, "_unnamed", lambda _size: absent)
     shapes = [((comm.size, 1000), torch.float32), ((3,), torch.float64), ((0,), torch.int64)]
     memory = SharedMemory(comm, sum(room_for(shape, dtype) for shape, dtype in shapes))
     table, small, empty = (memory.tensor(shape, dtype) for shape, dtype in shapes)
@@ -37,13 +44,57 @@ def test_every_rank_sees_what_the_others_write(
     comm.barrier()
     assert table.sum(1).tolist() == [1000.0 * (rank + 1) for rank in range(comm.size)]
     comm.barrier()
-    assert ours() == []
+    assert list(named.iterdir()) == []
 
 
-def test_too_little_room_is_an_error_not_a_crash() -> None:
+@pytest.mark.ranks(2)
+def test_a_file_that_another_rank_takes_for_the_segment_stays_as_it_is(
+    comm: Communicator, named: Path, shared_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in containers of their own, where /proc/PID/fd/N is what another process has open."""
+    size = room_for((1000,), torch.float32)
+    own = shared_path / f"own-{comm.rank}"
+    for content in (b"data" * (size // 4), b"short"):
+        own.write_bytes(content)
+        monkeypatch.setattr(
+            shared,
+            "_unnamed",
+            lambda size: shared._Segment(
+                shared._reserve(os.memfd_create("test"), size), str(shared_path / "own-1")
+            ),
+        )
+        table = SharedMemory(comm, size).tensor((1000,), torch.float32)
+        comm.barrier()
+        if comm.rank == 0:
+            table.fill_(3)
+        comm.barrier()
+        assert table.sum().item() == 3000
+        assert own.read_bytes() == content
+        comm.barrier()
+    assert list(named.iterdir()) == []
+
+
+def test_a_kernel_that_makes_no_unnamed_file(named: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_name: str, _flags: int) -> int:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "memfd_create", refuse)
+    memory = SharedMemory(SingleCommunicator(), 4096).tensor((3,), torch.float32)
+    assert memory.tolist() == [0, 0, 0]
+    assert list(named.iterdir()) == []
+
+
+def test_why_neither_way_works(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "_NAMED_FOLDER", tmp_path / "absent")
+    monkeypatch.delattr(os, "memfd_create")
+    with pytest.raises(SharedMemoryError, match=r"not implemented.*No such file.*'allreduce'"):
+        SharedMemory(SingleCommunicator(), 4096)
+
+
+def test_too_little_room_is_an_error_not_a_crash(named: Path) -> None:
     with pytest.raises(SharedMemoryError, match=r"no room for .* MiB of shared memory"):
         SharedMemory(SingleCommunicator(), 1 << 50)
-    assert ours() == []
+    assert list(named.iterdir()) == []
 
 
 SMALL_HOST = """

@@ -8,6 +8,7 @@ import pytest
 from phalanx.cli.flags.settings import with_settings
 from phalanx.compat.three_layers import read_three_layers
 from phalanx.errors import UsageError
+from phalanx.settings.files import read_settings
 from phalanx.settings.rules import check_settings
 from phalanx.settings.table import Settings
 
@@ -49,7 +50,9 @@ def test_what_the_lines_mean(tmp_path: Path) -> None:
         "loss": "squared-error",
         "reduction": "sum",
         "epochs": 7,
+        "optimizer": "sgd",
         "learning_rate": 0.1,
+        "normalise": False,
         "batch_size_per_rank": 10,
         "ranks": 2,
     }
@@ -67,6 +70,15 @@ def test_ranks_are_left_to_a_launcher_and_to_single(tmp_path: Path) -> None:
     assert "ranks" not in read(path, launched=True)
     assert "ranks" not in read(path, strategy="single")
     assert read(path, strategy="server")["ranks"] == 2
+
+
+def test_later_files_leave_the_ranks_to_the_launcher(tmp_path: Path) -> None:
+    path = write(tmp_path, parallelism=None)
+    for launched in (False, True):
+        found = read(path, launched=launched)
+        assert "ranks" not in found
+        assert found["batch_size_per_rank"] == 10
+    assert "ranks" not in read(write(tmp_path), strategy="sequential")
 
 
 def test_what_flags_contradict_is_left_out(tmp_path: Path) -> None:
@@ -149,6 +161,7 @@ def test_the_command_line_takes_the_file_and_flags_win(tmp_path: Path) -> None:
     settings = found[0]
     assert (settings.ranks, settings.epochs, settings.learning_rate) == (2, 2, 0.5)
     assert (settings.batch_size, settings.batch_size_per_rank) == (30, None)
+    assert (settings.optimizer, settings.normalise) == ("sgd", False)
     assert (settings.model, settings.hidden) == ("mlp", (6, 5))
     check_settings(settings, 2)
     with pytest.raises(UsageError, match="line 6: numEpochs"):
@@ -156,7 +169,7 @@ def test_the_command_line_takes_the_file_and_flags_win(tmp_path: Path) -> None:
     toml = tmp_path / "settings.toml"
     toml.write_text("epochs = 3")
     command(config=toml)
-    assert found[1] == Settings(epochs=3)
+    assert found[1] == read_settings({"epochs": 3})
 
 
 @pytest.mark.parametrize(("name", "size"), [(".irisenv", None), (".imgenv", "48x48")])
@@ -164,3 +177,10 @@ def test_the_files_of_the_example(name: str, size: str | None) -> None:
     found = read(EXAMPLES / name, dataset=None if size is None else "images")
     assert found.get("resize") == size
     Settings(**found)
+
+
+def test_a_message_does_not_repeat_all_of_a_long_value(tmp_path: Path) -> None:
+    (tmp_path / ".irisenv").write_text(f"numEpochs={'[' * 100_000}\n")
+    with pytest.raises(UsageError, match="numEpochs must be a whole number above 0") as caught:
+        read_three_layers(tmp_path / ".irisenv", {}, launched=False)
+    assert len(str(caught.value)) < 1000

@@ -19,7 +19,7 @@ def no_data_folder(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_names() -> None:
     assert dataset_names() == (
         *("iris", "digits", "mnist", "fashion-mnist", "cifar10"),
-        *("images", "csv", "mat", "npz", "synthetic"),
+        *("images", "csv", "mat", "npz", "synthetic", "text"),
     )
     assert tuple(entry.name for entry in describe()) == dataset_names()
     assert all(entry.summary and "\n" not in entry.summary for entry in describe())

@@ -33,6 +33,15 @@ def test_take_scales_bytes_and_keeps_class_targets() -> None:
     assert samples.targets.dtype == torch.int64
 
 
+def test_whole_numbers_without_a_scale_stay_what_they_are() -> None:
+    """The words of a text: above 2^24, float32 would change them."""
+    words = torch.tensor([[2**24 + 1, 3]])
+    samples = Split(words, torch.tensor([0])).take(torch.tensor([0]))
+    assert torch.equal(samples.inputs, words)
+    assert samples.inputs.dtype == torch.int64
+    assert Split(words, torch.tensor([0]), 1.0).take(torch.tensor([0])).inputs.is_floating_point()
+
+
 def test_take_casts_floating_targets() -> None:
     split = Split(torch.zeros(2, 1), torch.tensor([0.5, 1.5], dtype=torch.float64))
     assert split.take(torch.tensor([1])).targets.dtype == torch.float32

@@ -64,6 +64,7 @@ def test_checking_does_not_run_it(here: Path) -> None:
         ("sets.py:points", {"number": 3}, "--number is no option of it: it takes count, scale"),
         ("sets.py:points", {"count": "many"}, "--count must be a whole number, not 'many'"),
         ("sets.py:points", {"resize": "8"}, "--resize takes sizes such as"),
+        ("sets.py:lines", {}, "^data set sets.py:lines: lines is not there in .*/sets.py$"),
         ("absent.py:points", {}, "^data set absent.py:points: there is no file"),
         ("sets.py:", {}, "is not of the form path/to/file.py:function"),
     ],

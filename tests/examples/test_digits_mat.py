@@ -12,6 +12,7 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+from examples.commands import show
 from examples.digits_mat.data import write_digits
 from phalanx import models
 from phalanx.runs.weights import load_weights
@@ -115,7 +116,7 @@ def test_the_published_weights(phalanx: Phalanx, real_data: Path) -> None:
     [
         ((), "evaluate what?"),
         (("--weights", "absent.mat"), "--weights absent.mat: no such file"),
-        (("somewhere", "--model", "mlp", "--hidden", "8"), "leave out --model, --hidden"),
+        (("somewhere", "--model", "mlp", "--hidden", "8"), "leave out --hidden, or the run"),
     ],
 )
 def test_evaluate_refuses(phalanx: Phalanx, arguments: tuple[str, ...], cause: str) -> None:
@@ -132,7 +133,7 @@ def test_the_example_starts_from_weights(
     folder = tmp_path / "example"
     shown = example(
         *("digits_mat.run", "--data", digits, "--weights", weights),
-        *("--iterations", 3, "--strategies", "single", "central", "--output", folder),
+        *("--iterations", 3, "--strategies", "single", "gather", "--output", folder),
     )
     # All samples are evaluated, because none are held out; and the weights are as they were given.
     evaluated = re.search(r"mat: 100 test samples  loss (\S+)  accuracy (\S+)%", shown)
@@ -145,11 +146,27 @@ def test_the_example_starts_from_weights(
         costs.append(cost(thetas, inputs, wanted))
         for theta, gradient in zip(thetas, gradients(thetas, inputs, wanted), strict=True):
             theta -= 0.1 * gradient
-    for strategy in ("single", "central"):
+    for words in ("scatter inputs ms", "scatter labels ms", "gather theta1 ms", "gather theta2 ms"):
+        assert words in shown
+    for strategy in ("single", "gather"):
         lines = (folder / strategy / "history.csv").read_text().splitlines()[1:]
         assert [float(line.split(",")[1]) for line in lines] == pytest.approx(costs, rel=1e-5)
+        assert all(f"{float(line.split(',')[1]):.6f}" in shown for line in lines)  # none cut short
         result = json.loads((folder / strategy / "result.json").read_text())
         assert {"forward", "backward", "update"} <= set(result["phases"]["seconds"])
+
+
+@pytest.mark.parametrize("width", ["20", "200"])
+def test_costs_are_shown_whole_whatever_the_width(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    phases = [f"phase {number} ms" for number in range(12)]
+    show("gather", ("iteration", "cost", *phases), [("60", "3.214129", *["12.34"] * 12)])
+    shown = capsys.readouterr().out
+    assert "3.214129" in shown
+    assert all(phase in shown for phase in phases)
+    assert "…" not in shown
 
 
 def test_the_same_network_on_pooled_images(

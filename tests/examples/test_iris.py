@@ -8,7 +8,9 @@ import torch
 from PIL import Image
 from torch import nn
 
+from examples.commands import Training, read_networks
 from examples.iris.baselines import ThreeLayers, iris, logistic_regression, numpy_network
+from examples.iris.run import curves
 from phalanx import models
 from phalanx.train.losses import make_loss
 from tests.examples.conftest import Example
@@ -53,11 +55,26 @@ def test_the_example_learns_in_every_mode_and_draws_it(example: Example, tmp_pat
         result = json.loads((tmp_path / "out" / mode / "result.json").read_text())
         assert (result["strategy"], result["ranks"]) == (mode, ranks)
         assert result["test"]["accuracy"] >= 0.93
+    for mode, networks in (("single", []), ("allreduce", [0, 1]), ("server", [1])):
+        found = read_networks(tmp_path / "out" / mode / "networks.csv")
+        assert list(found) == networks
+        assert all(len(one["loss"]) == 60 for one in found.values())
     for name in ("single", "allreduce", "server", "comparison"):
         with Image.open(tmp_path / "out" / f"{name}.png") as image:
             assert image.width > 1000
     for row in ("single", "collective", "send/receive", "NumPy", "plain torch", "logistic"):
         assert f"│ {row}" in shown
+
+
+def test_every_network_has_its_curve() -> None:
+    history = {"loss": [3.0, 1.0], "validation_loss": [2.0, 2.0]}
+    networks = {0: {"loss": [4.0, 1.0]}, 2: {"loss": [2.0, 1.0]}}
+    assert curves(Training(history, {}, networks), "loss") == {
+        "network 0": [4.0, 1.0],
+        "network 2": [2.0, 1.0],
+        "test": [2.0, 2.0],
+    }
+    assert curves(Training(history, {}, {}), "loss")["network 0"] == [3.0, 1.0]
 
 
 def test_the_images_of_the_example(example: Example, tmp_path: Path) -> None:

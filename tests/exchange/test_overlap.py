@@ -11,7 +11,8 @@ from phalanx import models
 from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
 from phalanx.exchange.overlap import Overlap, cut_in_buckets
-from phalanx.exchange.sums import Sum, Sums
+from phalanx.exchange.stream import Stream
+from phalanx.exchange.sums import Sum
 
 
 class Recorded(Sum):
@@ -37,13 +38,15 @@ class Recorded(Sum):
         pass
 
 
-def make_overlap(model: nn.Module) -> tuple[Overlap, list[tuple[int, list[int]]]]:
+def make_overlap(
+    model: nn.Module, *, careful: bool = False
+) -> tuple[Overlap, list[tuple[int, list[int]]]]:
     """An overlap with a bucket for each parameter, and its log."""
     flat = FlatParameters(model)
     buckets = list(cut_in_buckets(flat.blocks[0], 1))
     log: list[tuple[int, list[int]]] = []
-    sums = Sums([Recorded(number, flat, log) for number in range(len(buckets))])
-    return Overlap(sums, buckets), log
+    sums = [Recorded(number, flat, log) for number in range(len(buckets))]
+    return Overlap(Stream(sums, threaded=False), buckets, careful=careful), log
 
 
 def test_buckets_start_in_order_as_gradients_come() -> None:
@@ -82,22 +85,49 @@ def test_after_close_nothing_starts() -> None:
     assert log == []
 
 
+class Twice(nn.Module):
+    """A layer that gets two gradients in a pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, inputs: Tensor) -> Any:
+        once = checkpoint(self.layer, inputs, use_reentrant=True)
+        return checkpoint(self.layer, once, use_reentrant=True)
+
+
 def test_a_gradient_that_comes_twice_is_refused() -> None:
-    class Twice(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = nn.Linear(3, 3)
-
-        def forward(self, inputs: Tensor) -> Any:
-            once = checkpoint(self.layer, inputs, use_reentrant=True)
-            return checkpoint(self.layer, once, use_reentrant=True)
-
     model = Twice()
     overlap, _ = make_overlap(model)
     overlap.watch()
     loss = model(torch.ones(2, 3, requires_grad=True)).sum()
     with pytest.raises(UsageError, match="got a gradient twice"):
         loss.backward()
+
+
+def test_nobody_who_has_not_asked_for_overlap_is_refused() -> None:
+    model = Twice()
+    overlap, log = make_overlap(model, careful=True)
+    for step in range(2):
+        overlap.watch()
+        model(torch.ones(2, 3, requires_grad=True)).sum().backward()
+        assert len(log) == 2 * step  # nothing before `finish`
+        overlap.finish()
+        assert len(log) == 2 * (step + 1)
+
+
+def test_a_first_pass_without_surprises_is_the_last_without_overlap() -> None:
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    overlap, log = make_overlap(model, careful=True)
+    started = []
+    for _ in range(3):
+        log.clear()
+        overlap.watch()
+        model(torch.ones(2, 3)).sum().backward()
+        started.append(len(log))
+        overlap.finish()
+    assert started == [0, 4, 4]
 
 
 def test_buckets_cover_the_gradient_from_its_end() -> None:

@@ -32,7 +32,7 @@ def test_parameters() -> None:
     weight.data.fill_(hvd.rank())
     hvd.broadcast_parameters(model.parameters(), root_rank=root)
     assert weight.eq(root).all()
-    with pytest.raises(UsageError, match="'a' is a int"):
+    with pytest.raises(UsageError, match="'a' is an int"):
         hvd.broadcast_parameters({"a": 3})
 
 

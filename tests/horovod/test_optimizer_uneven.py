@@ -115,7 +115,7 @@ def test_calls_in_the_wrong_order() -> None:
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0))
     parameter.sum().backward()  # type: ignore[no-untyped-call]
     for error in (UsageError, AssertionError):  # the latter is what Horovod raises
-        with pytest.raises(error, match="before step"):
+        with pytest.raises(error, match=r"before optimizer\.step"):
             optimizer.zero_grad()
         with pytest.raises(error, match="more than 1 times"):
             parameter.sum().backward()  # type: ignore[no-untyped-call]

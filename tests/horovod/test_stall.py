@@ -1,15 +1,19 @@
 """Operations that wait for a rank which does not come."""
 
+import logging
+import re
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import torch
 
 import phalanx.horovod.torch as hvd
 from phalanx.comm.launch.mpiexec import mpiexec_command
+from tests.commands import PATIENCE
 from tests.ranks import worker_of
 
 
@@ -58,7 +62,7 @@ def test_ranks_that_ask_for_something_else_are_named(impatient: pytest.LogCaptur
 
 
 @pytest.mark.ranks(2)
-def test_an_optimizer_that_waits(impatient: pytest.LogCaptureFixture) -> None:
+def test_an_optimizer_that_waits(impatient: pytest.LogCaptureFixture, shared_path: Path) -> None:
     parameter = torch.nn.Parameter(torch.zeros(2))
     optimizer = hvd.DistributedOptimizer(torch.optim.SGD([parameter], lr=1.0))
 
@@ -67,13 +71,19 @@ def test_an_optimizer_that_waits(impatient: pytest.LogCaptureFixture) -> None:
         parameter.sum().backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
-    step()
-    if hvd.rank() == 1:
-        time.sleep(1.5)
+    def tell(record: logging.LogRecord) -> bool:
+        if re.search("waits since .* for rank 1", record.getMessage()):
+            (shared_path / "said").touch()
+        return True
+
     step()
     if hvd.rank() == 0:
-        assert "waits since" in impatient.text
-        assert "for rank 1" in impatient.text
+        impatient.handler.addFilter(tell)
+    else:
+        while not (shared_path / "said").exists():
+            time.sleep(0.01)
+    step()
+    impatient.handler.removeFilter(tell)
     assert parameter.tolist() == [-2.0] * 2
 
 
@@ -95,7 +105,7 @@ def test_the_job_ends_if_asked_to() -> None:
     }
     run = [*command, sys.executable, "-c", PROGRAM]
     done = subprocess.run(
-        run, env=environment, capture_output=True, text=True, timeout=120, check=False
+        run, env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode != 0
     assert "allreduce.x waits since" in done.stderr

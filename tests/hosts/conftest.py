@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from tests.hosts.job import RESULTS
-from tests.hosts.network import Network, NoHostsError, network
+from tests.hosts.namespaces import NoHostsError
+from tests.hosts.network import Network, network
 
 
 @dataclass(frozen=True)

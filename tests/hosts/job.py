@@ -21,14 +21,19 @@ from phalanx.comm.hosts import arrange
 from phalanx.comm.single import SingleCommunicator
 from phalanx.data.batches import Batch
 from phalanx.data.split import Split
+from phalanx.errors import UsageError
+from phalanx.exchange.compressions import COMPRESSIONS
 from phalanx.runs.weights import weights_digest
-from phalanx.strategies.base import Task
+from phalanx.state import State
+from phalanx.strategies.base import Strategy, Task
+from phalanx.strategies.central import Central
+from phalanx.strategies.local.strategy import Local
 from phalanx.strategies.registry import make
 from phalanx.train.losses import make_loss
 from phalanx.train.trainer import Trainer
 
 RESULTS = "results: "
-_STALL = 60  # seconds after which ranks that wait for each other say where
+_STALL = 200  # seconds after which ranks that wait for each other say where
 
 _OPTIMIZERS: dict[str, Callable[[Any], Optimizer]] = {
     "sgd": partial(SGD, lr=0.05, momentum=0.9, weight_decay=0.01),
@@ -81,7 +86,7 @@ def noisy() -> nn.Module:
 
 def train(
     comm: Communicator,
-    strategy: str,
+    strategy: str | Strategy,
     *,
     build: Callable[[], nn.Module] = simplecnn,
     optimizer: str = "sgd",
@@ -142,9 +147,13 @@ def train_branching(comm: Communicator, strategy: str, *, shards: int | None = N
     return model
 
 
-def distance(comm: Communicator, training: Callable[..., nn.Module]) -> tuple[float, str]:
-    """The largest difference between `central` on all ranks and `single` on one; the weights."""
-    model = training(comm, "central")
+def distance(
+    comm: Communicator,
+    training: Callable[..., nn.Module],
+    strategy: str | Strategy = "central",
+) -> tuple[float, str]:
+    """The largest difference between a strategy on all ranks and `single` on one; the weights."""
+    model = training(comm, strategy)
     parallel, alone = model.state_dict(), training(SingleCommunicator(), "single").state_dict()
     largest = max(float((parallel[name] - alone[name]).abs().max()) for name in alone)
     return largest, weights_digest(model)
@@ -158,6 +167,37 @@ def digests(
     return [weights_digest(parallel), weights_digest(training(SingleCommunicator(), "single"))]
 
 
+def resume(comm: Communicator, strategy: Strategy) -> list[str]:
+    """The weights after four steps, and after two, a state, and two more of somebody else."""
+    split = data.load("digits").train.subset(torch.arange(67))
+
+    def fit(state: State | None, steps: int) -> tuple[State, str]:
+        torch.manual_seed(11)
+        model = simplecnn()
+        optimizer = _OPTIMIZERS["sgd"](model.parameters())
+        with Trainer(model, optimizer, strategy=strategy, comm=comm, seed=5) as trainer:
+            if state is not None:
+                trainer.load(state)
+            trainer.fit(split, epochs=1, batch_size=13, steps=steps)
+            trainer.sync()
+            return trainer.state(), weights_digest(model)
+
+    halfway, _ = fit(None, 2)
+    return [fit(None, 4)[1], fit(halfway, 2)[1]]
+
+
+def refusal(comm: Communicator) -> str:
+    """What `central` says to compression where all ranks are on one host."""
+    host = comm.host()
+    try:
+        train(host, Central(compress="bf16"))
+    except UsageError as error:
+        return str(error)
+    finally:
+        host.free()
+    return ""
+
+
 def _bits(strategy: str = "central", **options: Any) -> Callable[[Communicator], list[str]]:
     return partial(digests, training=partial(train, build=noisy, **options), strategy=strategy)
 
@@ -169,6 +209,25 @@ CHECKS: dict[str, Callable[[Communicator], Any]] = {
     "close: adam": partial(distance, training=partial(train, optimizer="adam")),
     "close: clipped": partial(distance, training=partial(train, clip_norm=0.5)),
     "close: branching": partial(distance, training=train_branching),
+    "close: after the backward pass": partial(
+        distance, training=train, strategy=Central(overlap=False)
+    ),
+    "close: one bucket a parameter": partial(
+        distance, training=train, strategy=Central(overlap=True, bucket_bytes=1)
+    ),
+    "close: hosts that train alone": partial(
+        distance, training=train, strategy=Local(every=1, alone="host")
+    ),
+    "close: allreduce": partial(distance, training=train, strategy="allreduce"),
+    **{
+        f"lossy: {name}": partial(distance, training=train, strategy=Central(compress=name))
+        for name in COMPRESSIONS
+    },
+    **{
+        f"resumed: {name}": partial(resume, strategy=Central(compress=name, bucket_bytes=4096))
+        for name in ("int8", "low-rank")
+    },
+    "refusal": refusal,
     "bits: central": _bits(shards=4, clip_norm=0.5),
     "bits: central adam": _bits(shards=4, clip_norm=0.5, optimizer="adam"),
     "bits: allreduce": _bits("allreduce", shards=4, clip_norm=0.5),

@@ -48,6 +48,23 @@ def test_hosts_equal_single(run: Run, check: str) -> None:
     assert len(set(digests)) == 1  # or the hosts would drift apart
 
 
+@pytest.mark.parametrize("check", [name for name in CHECKS if name.startswith("lossy")])
+def test_compression_comes_near_single(run: Run, check: str) -> None:
+    distances, digests = zip(*run.results[check], strict=True)
+    assert 0 < max(distances) < 0.03
+    assert len(set(digests)) == 1  # or the hosts would drift apart
+
+
+@pytest.mark.parametrize("check", [name for name in CHECKS if name.startswith("resumed")])
+def test_what_compression_keeps_is_part_of_the_state(run: Run, check: str) -> None:
+    assert len({digest for rank in run.results[check] for digest in rank}) == 1
+
+
+def test_on_one_host_there_is_nothing_to_compress(run: Run) -> None:
+    for place, said in zip(run.results["place"], run.results["refusal"], strict=True):
+        assert ("sends nothing on one host" in said) == (len(place["host"]) > 1)
+
+
 @pytest.mark.parametrize("check", [name for name in CHECKS if name.startswith("bits")])
 def test_fixed_shards_give_the_same_bits(run: Run, check: str) -> None:
     assert len({digest for rank in run.results[check] for digest in rank}) == 1

@@ -7,11 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from phalanx import data
 from phalanx.comm.single import SingleCommunicator
 from phalanx.data.prepare import prepare
 from phalanx.data.split import Dataset, Split
+from phalanx.data.transforms import Draw, Flip, Resize, Transform
 from phalanx.errors import DataError, RunError
 from phalanx.inference.data import load_like_training, pattern
 from phalanx.inference.user_samples import read_samples
@@ -81,7 +83,7 @@ def test_fewer_categories_and_classes_keep_their_places(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("colour,size,kind\nred,1,p\nred,2,q\n", "'p' is no class .*, nor are q; those have x, y"),
-        ("colour,size,kind\npink,1,x\n", "line 2, column 'colour': 'pink' is no value"),
+        ("colour,size,kind\nred,big,x\n", "line 2, column 'size': 'big' is not a number"),
         ("colour,size\nred,1\n", "lacks column 'kind', which has the classes"),
     ],
 )
@@ -138,7 +140,7 @@ def test_arrays_with_fewer_classes_or_more(tmp_path: Path) -> None:
     _, recorded = trained(settings, tmp_path / "run")
     fewer = again(settings, recorded, arrays("b.npz", [0, 1]))
     assert (fewer.classes, fewer.test.targets.tolist()) == (("0", "1", "2"), [0, 1])
-    with pytest.raises(RunError, match=r"trained on the classes 0, 1, 2, and .* others: 3, 4"):
+    with pytest.raises(RunError, match=r"trained on the classes 0, 1, 2, and .* others: 4"):
         again(settings, recorded, arrays("c.npz", [0, 4]))
     with pytest.raises(DataError, match=r"a sample has the shape 3, and the model .* takes 2"):
         again(settings, recorded, arrays("d.npz", [0, 1], width=3))
@@ -190,6 +192,27 @@ def test_what_a_model_takes_is_told_column_by_column(tmp_path: Path) -> None:
     assert in_words(recorded.inputs) == "stored values; columns: colour = blue | green | red, size"
 
 
+class Doubled(Transform):
+    """A step of a user's own."""
+
+    def apply(self, inputs: Tensor, indices: Tensor, draw: Draw | None) -> Tensor:
+        return inputs * 2
+
+
+@pytest.mark.parametrize(
+    ("step", "named"), [(Doubled(), "Doubled"), (Resize(2, 2), "one that changes their shape")]
+)
+def test_steps_of_ones_own_are_refused_for_samples_from_elsewhere(
+    tmp_path: Path, step: Transform, named: str
+) -> None:
+    split = Split(torch.zeros(3, 1, 4, 4), torch.arange(3), transforms=[step, Flip()])
+    values = input_values(split)
+    shape = split.input_shape
+    recorded = Record(tmp_path, ("a", "b", "c"), shape, json.loads(json.dumps(values)))
+    with pytest.raises(RunError, match=rf"has steps of its own \({named}\)"):
+        pattern(recorded)
+
+
 def test_runs_that_say_less(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     nothing = read_record(tmp_path / "run")
@@ -201,5 +224,5 @@ def test_runs_that_say_less(tmp_path: Path) -> None:
         len(load_like_training(settings, nothing, SingleCommunicator(), torch.float32).test) == 30
     )
     (tmp_path / "run" / "result.json").write_text('{"classes": ["a"], "inputs": {"table": {}}}')
-    with pytest.raises(RunError, match="what it says about samples is damaged"):
+    with pytest.raises(RunError, match="inputs: table: lacks 'width': the file is damaged"):
         read_record(tmp_path / "run")

@@ -13,8 +13,9 @@ from phalanx.comm.single import SingleCommunicator
 from phalanx.data.prepare import prepare
 from phalanx.data.split import Dataset, Split
 from phalanx.errors import DataError, UsageError
-from phalanx.inference.input_files import check_input
+from phalanx.inference.input_files import check_input, check_reading
 from phalanx.inference.user_samples import read_samples
+from phalanx.inference.user_table import Reading
 from phalanx.settings.table import Settings
 
 TABLE = """colour,size,weight,kind
@@ -32,7 +33,8 @@ def loaded(settings: Settings) -> Dataset:
 
 
 def inputs(split: Split) -> torch.Tensor:
-    return split.take(torch.arange(len(split))).inputs
+    taken: torch.Tensor = split.take(torch.arange(len(split))).inputs
+    return taken
 
 
 def table_settings(folder: Path, text: str = TABLE, **more: Any) -> Settings:
@@ -96,11 +98,9 @@ def test_words_without_a_header_are_all_rows(tmp_path: Path) -> None:
     [
         ("colour,size\nred,1\n", "lacks columns .*: weight$"),
         (
-            "colour,size,weight\nred,1,2\npink,1,2\nlime,1,2\npink,1,2\n",
-            "line 3, column 'colour': 'pink' is no value of the training's rows, nor are lime; "
-            "those have blue, green, red",
+            "colour,size,weight\nred,big,2\n",
+            "line 2, column 'size': 'big' is not a number: .*--skip-bad",
         ),
-        ("colour,size,weight\nred,big,2\n", "line 2, column 'size': 'big' is not a number"),
         ("colour,size,weight\nred,,2\n", r"line 2, column 'size': the value is missing \(''\)"),
         ("colour,size,weight\n?,1,2\n", r"line 2, column 'colour': the value is missing \('\?'\)"),
         ("colour,size,weight\n", "a header and no rows"),
@@ -160,12 +160,15 @@ def test_images_are_resized_as_in_training(tmp_path: Path) -> None:
     picture(new / "b.png", 60)
     picture(new / "a" / "z.png", 180)
     (new / "notes.txt").write_text("not an image")
-    samples = read_samples(new, like=test, settings=settings)
-    assert samples.files == ("b.png", "a/z.png")
+    samples = read_samples(new, like=test, settings=settings, classes=("cats", "dogs"))
+    assert (samples.beside, samples.labels) == ({"file": ["b.png", "a/z.png"]}, None)
     assert torch.equal(inputs(samples.split), inputs(test)[[1, 3]])
     one = read_samples(new / "b.png", like=test, settings=settings)
-    assert one.files == ("b.png",)
+    assert one.beside == {"file": ["b.png"]}
     assert torch.equal(inputs(one.split), inputs(test)[[1]])
+    training = tmp_path / "training"
+    known = read_samples(training, like=test, settings=settings, classes=("cats", "dogs"))
+    assert known.labels == ["cats", "cats", "dogs", "dogs"]
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no images in it"):
         read_samples(tmp_path / "empty", like=test, settings=settings)
@@ -189,3 +192,91 @@ def test_images_with_the_channels_last_are_taken_as_in_training(tmp_path: Path) 
     found = inputs(read(tmp_path / "new.npy", settings))
     assert found.shape == (2, 3, 9, 7)
     assert torch.equal(found, inputs(loaded(settings).test)[:2])
+
+
+@pytest.mark.parametrize("dtype", ["u1", "f4"])
+@pytest.mark.parametrize("suffix", [".npy", ".npz"])
+def test_grey_images_are_taken_without_a_channel(tmp_path: Path, dtype: str, suffix: str) -> None:
+    """As in training, and with numbers of other types, and small ones too."""
+    settings = Settings(dataset="digits")
+    test = loaded(settings).test
+    pixels = test.inputs[:3].numpy().astype(dtype)
+    np.savez(tmp_path / "new.npz", X=pixels[:, 0])
+    np.save(tmp_path / "new.npy", pixels[:, 0])
+    found = inputs(read(tmp_path / f"new{suffix}", settings))
+    assert torch.equal(found, inputs(test)[:3])
+    np.save(tmp_path / "last.npy", np.moveaxis(pixels, 1, 3))
+    assert torch.equal(inputs(read(tmp_path / "last.npy", settings)), found)
+
+
+def test_what_is_known_about_rows_stands_beside_them(tmp_path: Path) -> None:
+    settings = table_settings(tmp_path)
+    trained = loaded(settings)
+    new = tmp_path / "new.csv"
+    new.write_text(
+        "who,colour,size,weight,kind\nann,red,1,2,b\nbob,pink,2,2,c\ncat,red,?,2,a\n"
+        "dan,red,1\neve,lime,3,2,\n"
+    )
+    reading = Reading(id_column="who", skip_bad=True)
+    samples = read_samples(
+        new, like=trained.test, settings=settings, form=trained.table, reading=reading
+    )
+    assert (list(samples.places), samples.count, len(samples.split)) == ([0, 1, 4], 5, 3)
+    assert samples.beside == {"who": ["ann", "bob", "cat", "", "eve"]}
+    assert samples.labels == ["b", "c", "a", "", ""]
+    assert inputs(samples.split)[:, :3].tolist() == [[0, 0, 1], [0, 0, 0], [0, 0, 0]]
+    left_out, strangers = samples.notes
+    assert left_out.startswith("left out: 2 rows of 5, the first: ")
+    assert "column 'colour': 2 rows of 3 with values" in strangers
+    assert strangers.endswith(": pink, lime")
+
+
+def test_a_table_of_numbers_may_name_its_rows(tmp_path: Path) -> None:
+    settings = Settings(dataset="iris")
+    trained = loaded(settings)
+    (tmp_path / "new.csv").write_text("id,a,b,c,d\nu,1,2,3,4\nv,5,6,7,x\nw,1,1,1,1\n")
+    reading = Reading(id_column="id", skip_bad=True)
+    samples = read_samples(
+        tmp_path / "new.csv", like=trained.test, settings=settings, reading=reading
+    )
+    assert samples.beside == {"id": ["u", "v", "w"]}
+    assert samples.places == [0, 2]
+
+
+def test_arrays_may_say_their_classes(tmp_path: Path) -> None:
+    settings = Settings(dataset="iris")
+    test = loaded(settings).test
+    rows = np.ones((2, 4))
+    for y, labels in (([1, 2], ["1", "2"]), (["rose", "iris"], ["rose", "iris"]), ([1], None)):
+        np.savez(tmp_path / "new.npz", X=rows, y=np.array(y))
+        samples = read_samples(tmp_path / "new.npz", like=test, settings=settings)
+        assert samples.labels == labels
+        assert bool(samples.notes) == (labels is None)
+
+
+def test_fractions_where_bytes_were_trained_on_are_told(tmp_path: Path) -> None:
+    pixels = np.random.default_rng(1).integers(0, 256, (6, 9, 7), dtype=np.uint8)
+    np.savez(tmp_path / "set.npz", x_train=pixels, y_train=np.arange(6) % 2)
+    settings = Settings(dataset="npz", data_dir=tmp_path / "set.npz", test_split=0.0)
+    test = loaded(settings).test
+    for scale, told in ((255, True), (1, False)):
+        np.save(tmp_path / "new.npy", (pixels / scale).astype("f4"))
+        samples = read_samples(tmp_path / "new.npy", like=test, settings=settings)
+        assert ["bytes from 0 to 255" in one for one in samples.notes] == [True] * told
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "cause"),
+    [
+        (None, {"id_column": "a"}, "--id names a column of a table"),
+        ("new.npy", {"encoding": "cp1252"}, "--encoding is about tables"),
+        ("new.npz", {"skip_bad": True}, "--skip-bad is about tables and images"),
+        ("new.csv", {"encoding": "utf-9"}, "--encoding utf-9: there is no such"),
+    ],
+)
+def test_choices_that_samples_do_not_know(
+    name: str | None, given: dict[str, Any], cause: str
+) -> None:
+    choices = {"id_column": None, "encoding": None, "skip_bad": False} | given
+    with pytest.raises(UsageError, match=cause):
+        check_reading(None if name is None else Path(name), **choices)

@@ -16,9 +16,15 @@ import keras
 import numpy as np
 
 import phalanx.keras as hvd
-from phalanx.errors import UsageError
 from tests.keras.job_adasum import adasum
 from tests.keras.job_callbacks import best_models, momentum_correction, saved_and_loaded, schedules
+from tests.keras.job_partial import partial, tape
+from tests.keras.job_variables import global_variables, old_options, restored, started_again
+from tests.keras.job_whole_batch import (
+    gradients_through_operations,
+    normalised,
+    shapes_of_their_own,
+)
 from tests.keras.small import (
     BATCH,
     CLASSES,
@@ -27,9 +33,11 @@ from tests.keras.small import (
     distance,
     fit,
     make_model,
+    message,
     own_half,
     samples,
     sgd,
+    trained_alone,
 )
 
 
@@ -41,9 +49,7 @@ def parity(
     model = make_model(seed=1 + hvd.rank())
     compiled(model, hvd.DistributedOptimizer(make(), **options), **compile_options)
     fit(model, callbacks=[hvd.callbacks.BroadcastGlobalVariablesCallback(0)])
-    reference = compiled(make_model(seed=1), (alone or make)())
-    fit(reference, whole=True)
-    return distance(model, reference)
+    return distance(model, trained_alone(alone or make)[0])
 
 
 def equals_one_rank(_folder: Path) -> Any:
@@ -79,9 +85,7 @@ def not_compiled(_folder: Path) -> Any:
     model = make_model(seed=1)
     compiled(model, hvd.DistributedOptimizer(sgd()), run_eagerly=True)
     fit(model)
-    reference = compiled(make_model(seed=1), sgd())
-    fit(reference, whole=True)
-    return distance(model, reference)
+    return distance(model, trained_alone(sgd)[0])
 
 
 def embedding(_folder: Path) -> Any:
@@ -104,8 +108,7 @@ def embedding(_folder: Path) -> Any:
 def metrics(_folder: Path) -> Any:
     model = compiled(make_model(seed=1), hvd.DistributedOptimizer(sgd()))
     history = fit(model, callbacks=[hvd.callbacks.MetricAverageCallback()])
-    reference = compiled(make_model(seed=1), sgd())
-    return {"two": history, "one": fit(reference, whole=True)}
+    return {"two": history, "one": trained_alone(sgd)[1]}
 
 
 def overflow(_folder: Path) -> Any:
@@ -174,13 +177,6 @@ def in_a_compiled_step(_folder: Path) -> Any:
 
 
 def refusals(_folder: Path) -> Any:
-    def message(act: Callable[[], Any]) -> str:
-        try:
-            act()
-        except UsageError as error:
-            return str(error)
-        return "nothing was refused"
-
     def compile_with_xla() -> None:
         model = make_model(seed=1)
         compiled(model, hvd.DistributedOptimizer(sgd()), jit_compile=True)
@@ -194,6 +190,10 @@ def refusals(_folder: Path) -> Any:
         "no optimizer": message(lambda: wrap("sgd")),
         "op": message(lambda: wrap(sgd(), op=hvd.Max)),
         "built": message(lambda: wrap(built, backward_passes_per_step=2)),
+        "compression": message(lambda: wrap(sgd(), compression=None)),
+        "process set": message(lambda: wrap(sgd(), process_set=[0, 1])),  # type: ignore[arg-type]
+        "custom": message(lambda: hvd.load_model("it.keras", ["adam"])),  # type: ignore[list-item]
+        "local": message(lambda: wrap(sgd()).register_local_var("kernel")),
         "variables": message(lambda: hvd.broadcast_global_variables(0, [3])),
     }
     if keras.backend.backend() == "tensorflow":
@@ -204,7 +204,8 @@ def refusals(_folder: Path) -> Any:
 SCENARIOS = [
     equals_one_rank, several_passes, not_compiled, embedding, metrics, schedules,
     momentum_correction, overflow, saved_and_loaded, best_models, values, in_a_compiled_step,
-    adasum, refusals,
+    adasum, refusals, partial, tape, normalised, gradients_through_operations, shapes_of_their_own,
+    global_variables, old_options, restored, started_again,
 ]  # fmt: skip
 
 

@@ -17,26 +17,46 @@ from tests.keras.small import (
     make_model,
     samples,
     sgd,
+    trained_alone,
 )
 
 
 def adasum(_folder: Path) -> Any:
     model = compiled(make_model(seed=1), hvd.DistributedOptimizer(sgd(), op=hvd.Adasum))
     fit(model)
-    averaged = compiled(make_model(seed=1), sgd())
-    fit(averaged, whole=True)
+    averaged = trained_alone(sgd)[0]
     expected = make_model(seed=1)
     expected.set_weights(_trained(expected.get_weights(), epochs=2))
+    small = compiled(
+        make_model(seed=1), hvd.DistributedOptimizer(sgd(), op=hvd.Adasum, compression=Counting)
+    )
+    fit(small, epochs=1)
     sums = [float(weights.sum()) for weights in model.get_weights()]
     distances = {"averaged": distance(expected, averaged), "expected": distance(model, expected)}
-    return {"sums": sums, **distances}
+    return {"sums": sums, "compressed": Counting.calls, **distances}
+
+
+class Counting:
+    """A compressor of one's own, which only counts."""
+
+    calls = 0
+
+    @staticmethod
+    def compress(tensor: Any) -> Any:
+        Counting.calls += 1
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: Any, context: Any) -> Any:
+        return tensor
 
 
 def _trained(weights: list[Array], *, epochs: int) -> list[Array]:
     """Steps with momentum, along what both ranks' gradients come to."""
     momentums = [np.zeros_like(one) for one in weights]
+    model = compiled(make_model(seed=1), keras.optimizers.SGD(1.0))
     for batch in [*range(BATCHES)] * epochs:
-        first, second = (_gradients(weights, 2 * batch + rank) for rank in range(2))
+        first, second = (_gradients(model, weights, 2 * batch + rank) for rank in range(2))
         for weight, momentum, one, two in zip(weights, momentums, first, second, strict=True):
             momentum *= 0.9
             momentum -= 0.1 * _combined(one, two)
@@ -44,9 +64,8 @@ def _trained(weights: list[Array], *, epochs: int) -> list[Array]:
     return weights
 
 
-def _gradients(weights: list[Array], part: int) -> list[Array]:
+def _gradients(model: Any, weights: list[Array], part: int) -> list[Array]:
     """For half a batch: by how much a step of size 1 moves."""
-    model = compiled(make_model(seed=1), keras.optimizers.SGD(1.0))
     model.set_weights(weights)
     x, y = (values[part * HALF :][:HALF] for values in samples())
     model.train_on_batch(x, y)

@@ -1,11 +1,14 @@
 """A small model and its data, of which each of two ranks has one half."""
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import keras
 import numpy as np
 
 import phalanx.keras as hvd
+from phalanx.errors import PhalanxError
 
 Array = np.ndarray[Any, Any]
 FEATURES, CLASSES, BATCH, BATCHES = 6, 3, 8, 4
@@ -48,6 +51,13 @@ def fit(model: Any, *, whole: bool = False, epochs: int = 2, callbacks: Any = ()
     ).history
 
 
+@cache
+def trained_alone(make: Callable[[], Any]) -> tuple[Any, Any]:
+    """A model on the joined batches, with its history; to compile one takes most of the time."""
+    model = compiled(make_model(seed=1), make())
+    return model, fit(model, whole=True)
+
+
 def distance(model: Any, other: Any) -> float:
     pairs = zip(model.get_weights(), other.get_weights(), strict=True)
     return max(float(np.abs(one - two).max()) for one, two in pairs)
@@ -55,3 +65,12 @@ def distance(model: Any, other: Any) -> float:
 
 def sgd(**options: Any) -> Any:
     return keras.optimizers.SGD(0.1, momentum=0.9, **options)
+
+
+def message(act: Callable[[], Any]) -> str:
+    """What is said where something is refused."""
+    try:
+        act()
+    except PhalanxError as error:
+        return str(error)
+    return "nothing was refused"

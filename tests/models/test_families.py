@@ -29,8 +29,13 @@ SHAPES = {
     "googlenet": (1, 8, 8),
     "inception-v3": (1, 11, 11),
     "mobilenet-v1": (1, 17, 17),
+    "pydtnn-vgg3dobn": (1, 8, 8),
+    "transformer": (6,),
 }
-OPTIONS: Mapping[str, Mapping[str, object]] = {"mlp": {"hidden": (8, 8), "standardise": True}}
+OPTIONS: Mapping[str, Mapping[str, object]] = {
+    "mlp": {"hidden": (8, 8), "standardise": True},
+    "transformer": {"dropout_rate": 0.2},
+}
 CLASSES = 3
 
 
@@ -43,6 +48,9 @@ def make_model(name: str) -> nn.Sequential:
 
 def make_samples(name: str, count: int = 4) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(6)
+    if name == "transformer":  # reads tokens, and answers for each
+        tokens = torch.randint(CLASSES, (2, count, *SHAPES[name]), generator=generator)
+        return tokens[0], tokens[1]
     inputs = torch.randn(count, *SHAPES[name], generator=generator)
     return inputs, torch.randint(CLASSES, (count,), generator=generator)
 
@@ -65,7 +73,8 @@ def test_a_step_cut_between_all_layers_equals_one_in_a_piece(name: str) -> None:
     # Autograd refuses a change in place of what a stage receives.
     received, sent = [], [inputs]
     for layer in model:
-        received.append(sent[-1].detach().requires_grad_())
+        last = sent[-1].detach()
+        received.append(last.requires_grad_(last.is_floating_point()))
         sent.append(layer(received[-1]))
     F.cross_entropy(sent[-1], targets).backward()  # type: ignore[no-untyped-call]
     for before, after in zip(reversed(received), reversed(sent[:-1]), strict=True):

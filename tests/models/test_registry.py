@@ -13,6 +13,9 @@ def test_names() -> None:
     assert len(set(model_names())) == len(model_names())
     own = {entry.name: [option.name for option in entry.options] for entry in describe()}
     assert own.pop("mlp") == ["hidden", "activation", "output_activation", "standardise"]
+    assert own.pop("transformer") == [
+        *("blocks", "attention_heads", "embedding_size", "dropout_rate"),
+    ]
     assert not any(own.values())
 
 
@@ -25,7 +28,7 @@ def smallest(entry: ModelEntry) -> int | None:
 def test_images_below_those_of_the_summary_are_refused(entry: ModelEntry) -> None:
     pixels = smallest(entry)
     if pixels is None:
-        assert entry.summary.endswith("inputs of any shape")
+        assert entry.summary.endswith("data set text" if entry.reads_tokens else "of any shape")
         return
     with pytest.raises(UsageError, match=f"{entry.name} needs images of {pixels}×{pixels}"):
         build(entry.name, input_shape=(1, pixels, pixels - 1), classes=3)

@@ -52,6 +52,7 @@ class Net(nn.Module):
         self.layer = nn.Linear(6, classes)
 
 limit = 3
+finished = Net(5)
 """
 
 
@@ -116,6 +117,7 @@ def test_a_function_in_a_package_of_the_current_folder(package: Path) -> None:
         ("absent", r"absent is not there in .*model.py"),
         ("limit", r"limit is not a function in .*model.py"),
         ("number", r"model.py must return a torch.nn.Module, got int"),
+        ("finished", r"model.py is a model already, .* name the function or class that makes it"),
         ("demanding", r"'depth' needs a default; input_shape and classes"),
         ("positional", r"'classes' needs a default; .* by keyword"),
     ],

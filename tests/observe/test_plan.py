@@ -85,7 +85,7 @@ def test_a_strategy_that_refuses_is_planned_as_such() -> None:
     single, server = planned(("single", "server"), ranks=1)[::2]
     assert single.refusal is None
     assert server.refusal.short == "needs 2 ranks"
-    overlapping = planned(("allreduce", "central"), overlap=True, shards=4)[0]
+    overlapping = planned(("allreduce", "server"), overlap=True, shards=4)[0]
     assert overlapping.refusal.short == "refused"
     assert "--overlap" in overlapping.refusal.reason
 
@@ -95,6 +95,9 @@ def test_flags_give_back_the_settings() -> None:
         dataset="iris",
         data_dir=Path("a folder"),
         hidden=(8, 4),
+        epochs=5,
+        batch_size=64,
+        optimizer="sgd",
         learning_rate=1e-05,
         overlap=True,
         bind=False,
@@ -106,7 +109,8 @@ def test_flags_give_back_the_settings() -> None:
     app.command()(with_settings(found.append))
     assert CliRunner().invoke(app, train_flags(settings)).exit_code == 0
     assert found == [settings]
-    assert train_flags(Settings()) == []
+    fixed = ["--epochs=5", "--batch-size=64", "--optimizer=adam", "--learning-rate=0.001"]
+    assert train_flags(Settings()) == [*fixed, "--no-normalise"]  # whatever is usual by then
 
 
 def test_a_training_is_profiled_and_says_its_device() -> None:

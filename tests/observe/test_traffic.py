@@ -102,7 +102,7 @@ def test_a_model_that_a_strategy_refuses() -> None:
 
 
 def test_every_strategy_has_a_formula_and_defaults_agree() -> None:
-    from phalanx.strategies.local import Local
+    from phalanx.strategies.local.strategy import Local
 
     assert set(FORMULAS) == set(STRATEGIES)
     assert Local().every == EVERY

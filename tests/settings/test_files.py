@@ -61,7 +61,7 @@ def test_false_is_a_choice(here: Path) -> None:
         ('strategy = "own.py:Ring"\nneighbors = 2', "did you mean 'neighbours'?"),
         ("neighbours = 2", "unknown key 'neighbours'"),
         ('strategy = "own.py:Ring"\nneighbours = "x"', "'neighbours' must be a whole number"),
-        ('strategy = "own.py:Nowhere"\nneighbours = 2', "cannot be read without running it"),
+        ('strategy = "own.py:Nowhere"\nneighbours = 2', "Nowhere is not there in"),
         ('strategy = "own.py:Taken"', "own.py:Taken declares epochs, and --epochs is a flag of"),
         ('strategy = "own.py:Ring"\nmodel = "own.py:twice"', "--neighbours would be an option of"),
     ],
@@ -111,3 +111,26 @@ def test_every_option_that_is_declared_is_a_setting() -> None:
     assert SETTINGS["every"].text == "local: average the weights every N steps [default: 8]"
     assert SETTINGS["replicas"].text.startswith("pipeline, tensor: ")
     assert SETTINGS["flip"].text.startswith("Mirror")
+
+
+def test_a_key_in_two_spellings_is_refused(here: Path) -> None:
+    config = written("batch_size = 8\nbatch-size = 16\n")
+    with pytest.raises(UsageError, match="has both 'batch-size' and 'batch_size': leave one out"):
+        read_settings({}, config)
+
+
+def test_numbers_too_large_for_any_setting(here: Path) -> None:
+    from phalanx.settings.rules import check_settings
+
+    with pytest.raises(UsageError, match="a whole number of more than 64 bits"):
+        read_settings({}, written(f"epochs = {10**400}\n"))
+    huge = read_settings({"learning_rate": float("inf"), "hidden": (10**400,)})
+    with pytest.raises(UsageError, match="learning-rate"):
+        check_settings(huge, 1)
+
+
+def test_a_config_nested_without_end(here: Path) -> None:
+    (here / "deep.json").write_text("[" * 100_000)
+    for config in (here / "deep.json", written("epochs = " + "[" * 100_000)):
+        with pytest.raises(UsageError, match="nested more than 50 levels deep"):
+            read_settings({}, config)

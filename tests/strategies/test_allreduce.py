@@ -14,8 +14,14 @@ from phalanx.comm.base import Communicator
 from phalanx.comm.single import SingleCommunicator
 from phalanx.data.split import Split
 from phalanx.errors import UsageError
-from phalanx.exchange.compression import CompressedSum, Compression
-from phalanx.exchange.sums import Sums
+from phalanx.exchange.compression import CompressedSum
+from phalanx.exchange.compressions import compressed_sum
+from phalanx.exchange.eight_bits import Int8
+from phalanx.exchange.formats import Format
+from phalanx.exchange.low_rank import Matrix
+from phalanx.exchange.pairs import CompressedPairSum
+from phalanx.exchange.sixteen_bits import BFloat16, Float16
+from phalanx.exchange.stream import Stream
 from phalanx.settings.rules import check_settings
 from phalanx.settings.table import Settings
 from phalanx.strategies.allreduce import Allreduce
@@ -24,8 +30,8 @@ from phalanx.strategies.registry import default_strategy, make
 from phalanx.strategies.single import Single
 from phalanx.train.trainer import Trainer
 
-#: The largest relative error of rounding to 16 bits.
-ROUNDING: dict[Compression, float] = {"fp16": 2**-11, "bf16": 2**-8}
+#: Formats that keep what they lose, and the largest error of one rounding, relative to the largest.
+ROUNDING: dict[type[Format], float] = {Float16: 2**-11, Int8: 1 / 254}
 #: One bucket for all, and one for each parameter.
 OVERLAPS = [Allreduce(overlap=True), Allreduce(overlap=True, bucket_bytes=1)]
 
@@ -119,15 +125,17 @@ def test_every_algorithm_gives_the_same_weights(
 
 
 @pytest.mark.ranks(2, 3)
-@pytest.mark.parametrize("compression", ROUNDING)
+@pytest.mark.parametrize("packed", ROUNDING)
 @pytest.mark.parametrize("scale", [1.0, 1e-12, 1e30])
 def test_error_feedback_loses_nothing(
-    comm: Communicator, compression: Compression, scale: float
+    comm: Communicator, packed: type[Format], scale: float
 ) -> None:
     """What was exchanged over many steps stays within one rounding of the exact sum."""
     generator = torch.Generator().manual_seed(3)
     buffer = torch.empty(1001)
-    sums = Sums([CompressedSum(comm, buffer, compression)])
+    pair = comm.size == 2
+    kind: type[CompressedSum | CompressedPairSum] = CompressedPairSum if pair else CompressedSum
+    sums = Stream([kind(comm, buffer, packed())], threaded=False)
     exact = torch.zeros(1001, dtype=torch.float64)
     exchanged = torch.zeros_like(exact)
     # Mostly the same gradient: without feedback the error of each step would add up.
@@ -140,37 +148,65 @@ def test_error_feedback_loses_nothing(
         exchanged += buffer.double()
         largest = gradients.abs().amax(1).sum() + gradients.sum(0).abs().amax()
         # A value that is sent is the gradient and less than a hundredth of it left from before.
-        bound = 1.01 * ROUNDING[compression] * largest.item()
+        bound = 1.01 * ROUNDING[packed] * largest.item()
         assert (exchanged - exact).abs().max().item() <= bound
     for other in comm.allgather_objects(buffer):
         assert torch.equal(buffer, other)
 
 
 @pytest.mark.ranks(2)
-@pytest.mark.parametrize("compression", ROUNDING)
+@pytest.mark.parametrize("packed", [*ROUNDING, BFloat16])
+@pytest.mark.parametrize("kind", [CompressedSum, CompressedPairSum])
 def test_what_is_not_finite_arrives_and_is_forgotten(
-    comm: Communicator, compression: Compression
+    comm: Communicator, packed: type[Format], kind: type[CompressedSum | CompressedPairSum]
 ) -> None:
-    buffer = torch.zeros(8)
-    sums = Sums([CompressedSum(comm, buffer, compression)])
+    buffer = torch.zeros(512)
+    sums = Stream([kind(comm, buffer, packed())], threaded=False)
     for spoilt in (float("inf"), float("nan")):
         buffer.fill_(1.0)
         if comm.rank == 1:
             buffer[0] = spoilt
         sums.finish()
         assert not buffer[0].isfinite()
-        assert buffer[4:].tolist() == [2.0] * 4  # another rank's part
+        assert buffer[256:].tolist() == [2.0] * 256  # another rank's part
         buffer.fill_(3.0)
         sums.finish()
-        assert buffer.tolist() == [6.0] * 8
+        assert buffer.tolist() == [6.0] * 512
+
+
+@pytest.mark.ranks(2, 3)
+def test_low_rank_takes_matrices_that_have_it_as_they_are(comm: Communicator) -> None:
+    """And arrives at others in the end: what it lacks of a gradient that stays, it adds later."""
+    generator = torch.Generator().manual_seed(4)
+    left, right = (torch.randn(comm.size, 40, 2, generator=generator) for _ in range(2))
+    low = left @ right.transpose(1, 2)
+    full = torch.randn(comm.size, 40, 40, generator=generator)
+    for gradients, rank, steps, bound in ((low, 2 * comm.size, 1, 1e-4), (full, 2, 200, 0.1)):
+        buffer = torch.zeros(7 + 1600)
+        matrices = [Matrix(7, 40, 40)]
+        one = compressed_sum("low-rank", comm, buffer, matrices=matrices, rank=rank)
+        stream = Stream([one], threaded=False)
+        exchanged = torch.zeros(1600)
+        for _ in range(steps):
+            buffer[:7] = comm.rank
+            buffer[7:] = gradients[comm.rank].view(-1)
+            stream.finish()
+            assert buffer[:7].tolist() == [sum(range(comm.size))] * 7
+            exchanged += buffer[7:] / steps
+        exact = gradients.sum(0).view(-1)
+        assert (exchanged - exact).norm() / exact.norm() < bound
+        for other in comm.allgather_objects(buffer):
+            assert torch.equal(buffer, other)
 
 
 @pytest.mark.ranks(2, 3)
 @pytest.mark.parametrize("model", ["mlp", "tied"])
 @pytest.mark.parametrize("overlap", [False, True], ids=["whole", "overlap"])
-@pytest.mark.parametrize(("compression", "bound"), [("fp16", 1e-4), ("bf16", 1e-3)])
+@pytest.mark.parametrize(
+    ("compression", "bound"), [("fp16", 1e-4), ("bf16", 1e-3), ("int8", 1e-2), ("low-rank", 0.1)]
+)
 def test_compressed_training_stays_close(
-    comm: Communicator, model: str, overlap: bool, compression: Compression, bound: float
+    comm: Communicator, model: str, overlap: bool, compression: str, bound: float
 ) -> None:
     strategy = Allreduce(compress=compression, overlap=overlap, bucket_bytes=1 << 12)
     compressed, loss = train_and_evaluate(comm, strategy, model)
@@ -193,7 +229,10 @@ def test_alone_nothing_is_rounded() -> None:
         ({"algorithm": "rign"}, "did you mean 'ring'?"),
         ({"algorithm": "linear", "overlap": True}, "has ring, rabenseifner, recursive-doubling"),
         ({"algorithm": "ring", "compress": "fp16"}, "give one of the two"),
-        ({"compress": "fp8"}, "compress must be one of fp16, bf16, not 'fp8'"),
+        (
+            {"compress": "fp8"},
+            "one of bf16, fp16, int8, int4, low-rank, not 'fp8'",
+        ),
         ({"bucket_bytes": 0}, "at least 1, not 0"),
     ],
 )
@@ -225,13 +264,14 @@ def test_settings_become_options() -> None:
 @pytest.mark.parametrize(
     ("settings", "cause"),
     [
-        ({"overlap": True, "strategy": "central"}, "strategies that take it: allreduce"),
+        ({"overlap": True, "strategy": "server"}, "strategies that take it: allreduce, central"),
         ({"compress": "fp16", "strategy": "single"}, "strategies that take it: allreduce"),
         ({"compress": "bf16", "shards": 4}, "leaves nothing to --compress"),
+        ({"lossy": True, "shards": 4}, "so that nothing lossy is used"),
         ({"algorithm": "ring", "compress": "bf16"}, "give one of the two"),
         ({"algorithm": "linear", "overlap": True}, "does not work with overlap"),
         ({"algorithm": "rabenseifer"}, "did you mean 'rabenseifner'?"),
-        ({"compress": "int8"}, "--compress must be one of fp16, bf16"),
+        ({"compress": "int3"}, "--compress must be one of bf16, fp16"),
     ],
 )
 def test_settings_that_cannot_work(settings: dict[str, Any], cause: str) -> None:

@@ -1,5 +1,7 @@
 """`gather`: the weights of `single`, with samples that rank 0 alone reads."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -8,6 +10,7 @@ from torch.optim import SGD, Adam
 from phalanx import clock
 from phalanx.comm.base import Communicator
 from phalanx.comm.single import SingleCommunicator
+from phalanx.data.batches import Batch
 from phalanx.data.split import Samples, Split
 from phalanx.strategies.gather import Gather, LocalParts
 from phalanx.strategies.single import Single
@@ -37,11 +40,16 @@ def test_fixed_shards_give_the_same_bits(comm: Communicator, shards: int) -> Non
 
 
 @pytest.mark.ranks(3)
-def test_only_rank_0_reads_samples_and_has_optimizer_state(comm: Communicator) -> None:
-    split = make_split()
-    if comm.rank > 0:
-        split.inputs.fill_(0)
-        split.targets.fill_(99)
+def test_only_rank_0_reads_samples_and_has_optimizer_state(
+    comm: Communicator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split, take = make_split(), Split.take
+
+    def looked_at(self: Split, indices: Tensor, **options: Any) -> Samples:
+        assert self is not split or comm.rank == 0 or len(indices) == 0
+        return take(self, indices, **options)
+
+    monkeypatch.setattr(Split, "take", looked_at)
     model, again = make_model("mlp"), make_model("mlp")
     optimizer = Adam(model.parameters(), lr=0.01)
     Trainer(model, optimizer, strategy=Gather(), comm=comm).fit(split, epochs=2, batch_size=13)
@@ -80,24 +88,36 @@ def test_targets_and_inputs_of_any_kind(comm: Communicator) -> None:
         torch.testing.assert_close(one, other, rtol=0, atol=1e-10)
 
 
+@pytest.mark.ranks(3)
+@pytest.mark.parametrize("case", ["simplecnn", "small batches"])
+def test_layer_by_layer_it_equals_single(comm: Communicator, case: str) -> None:
+    assert_equals_single(comm, Gather(by_layer=True), case)
+
+
 @pytest.mark.ranks(2)
-def test_every_phase_is_timed(comm: Communicator) -> None:
+@pytest.mark.parametrize("by_layer", [False, True])
+def test_every_phase_is_timed(comm: Communicator, by_layer: bool) -> None:
     model = make_model("mlp")
-    trainer = Trainer(model, SGD(model.parameters(), lr=0.1), strategy=Gather(), comm=comm)
+    optimizer = SGD(model.parameters(), lr=0.1)
+    trainer = Trainer(model, optimizer, strategy=Gather(by_layer=by_layer), comm=comm)
     running = clock.start()
     try:
         trainer.fit(make_split(), epochs=1, batch_size=13)
     finally:
         clock.stop()
-    phases = {"load", "scatter", "forward", "backward", "gather", "broadcast"}
+    phases = {"load", "scatter inputs", "scatter labels", "forward", "backward", "broadcast"}
+    phases |= {"gather layer 1", "gather layer 2"} if by_layer else {"gather"}
     assert phases <= set(running.seconds)
+    assert ("gather" in running.seconds) != by_layer
     assert ("update" in running.seconds) == (comm.rank == 0)
 
 
 def test_local_parts_are_those_of_the_batch() -> None:
     """Of 7 samples in 3 parts, the last two ones: 3 to 5 and 5 to 7."""
     mine = Samples(torch.arange(3, 7).float(), torch.arange(3, 7))
-    local = LocalParts(7, 0, mine, start=3)
+    split = Split(torch.arange(7.0), torch.arange(7))
+    local = LocalParts(Batch(split, torch.arange(7)), mine, start=3)
+    assert local.weight(lambda targets: float(targets.sum())) == sum(range(7))
     assert local.part(1, of=3).targets.tolist() == [3, 4]
     assert local.part(2, of=3).targets.tolist() == [5, 6]
     with pytest.raises(AssertionError, match="another rank"):

@@ -13,8 +13,17 @@ from torch import nn
 import phalanx
 from phalanx.comm.single import SingleCommunicator
 from phalanx.errors import UsageError
+from phalanx.settings.files import read_settings
 from phalanx.strategies.base import Strategy
-from phalanx.strategies.registry import OPTIONS, STRATEGIES, check, default_strategy, make
+from phalanx.strategies.registry import (
+    OPTIONS,
+    STRATEGIES,
+    check,
+    default_strategy,
+    make,
+    name_of,
+    resolve,
+)
 from phalanx.wording import flag
 
 OWN = """
@@ -84,7 +93,25 @@ def test_the_default_fits_ranks_and_options() -> None:
     assert default_strategy(1) == "single"
     assert default_strategy(2) == "central"
     for option in OPTIONS:
-        assert option in STRATEGIES[default_strategy(2, [option.name])].options
+        value = option.choices[0] if option.choices else None
+        assert STRATEGIES[default_strategy(2, {option.name: value})].takes(option.name, value)
+
+
+def test_what_only_says_how_to_exchange_leaves_the_strategy_as_it_is() -> None:
+    auto = {"exchange": "auto"}
+    assert default_strategy(2, auto) == default_strategy(2, auto | {"lossy": True}) == "central"
+    assert default_strategy(2, auto, central=False) == "allreduce"
+    assert default_strategy(2, auto | {"compress": "bf16"}) == "allreduce"
+    assert default_strategy(3, {"exchange": "changes"}) == "server"
+
+
+def test_an_option_of_two_kinds_has_one_flag() -> None:
+    (one,) = (option for option in OPTIONS if option.name == "exchange")
+    assert one.choices == ("auto", "gradients", "changes")
+    with pytest.raises(UsageError, match="exchange must be one of auto, not 'changes'"):
+        check("central", 2, options={"exchange": "changes"})
+    with pytest.raises(UsageError, match="exchange must be one of gradients, changes, not 'auto'"):
+        check("server", 2, options={"exchange": "auto"})
 
 
 def test_unknown_names_and_options() -> None:
@@ -141,3 +168,50 @@ def test_names_are_checked_without_torch(here: Path) -> None:
         "check('own.py:Mine', 2); check('ownership:Mine', 2); assert 'torch' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("mirrored", "allreduce"),
+        ("collective", "allreduce"),
+        ("ddp", "allreduce"),
+        ("DDP", "allreduce"),
+        ("Horovod", "allreduce"),
+        ("non-collective", "server"),
+        ("parameter-server", "server"),
+        ("parameter_server", "server"),
+        ("send/receive", "server"),
+        ("central storage", "central"),
+        ("zero-1", "central"),
+        ("sequential", "single"),
+        ("local-sgd", "local"),
+        ("gpipe", "pipeline"),
+        ("central", "central"),
+        ("nothing", "nothing"),
+    ],
+)
+def test_the_names_that_others_have(alias: str, name: str) -> None:
+    assert resolve(alias) == name
+    assert read_settings({"strategy": alias}).strategy == name
+
+
+def test_no_name_of_others_means_two_strategies() -> None:
+    aliases = [alias for entry in STRATEGIES.values() for alias in entry.aliases]
+    assert len({*aliases, *STRATEGIES}) == len(aliases) + len(STRATEGIES)
+
+
+def test_a_config_file_and_a_trainer_take_them(tmp_path: Path) -> None:
+    config = tmp_path / "settings.toml"
+    config.write_text('strategy = "mirrored"')
+    assert read_settings({}, config).strategy == "allreduce"
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    trainer = phalanx.Trainer(model, optimizer, strategy="ddp", comm=SingleCommunicator())
+    assert name_of(trainer.strategy) == "allreduce"
+    trainer.close()
+
+
+def test_a_slip_in_one_of_them_is_answered_with_ours() -> None:
+    with pytest.raises(UsageError, match=r"unknown strategy 'mirored'.*\(mirrored is allreduce\)"):
+        check("mirored", 2)

@@ -84,7 +84,7 @@ def test_rank_0_has_the_only_state_and_does_not_train(comm: Communicator) -> Non
     scheduler = StepLR(optimizer, step_size=1, gamma=0.5)
     trainer.fit(make_split(), epochs=1, batch_size=13)
     scheduler.step()  # warns, and so fails, if it thinks that the optimizer was never stepped
-    assert trainer.trains == (comm.rank > 0)
+    assert trainer.worker.trains == (comm.rank > 0)
     assert bool(calls) == (comm.rank > 0)
     assert bool(optimizer.state) == (comm.rank == 0)
 

@@ -1,6 +1,7 @@
 """The table of what was taken for what."""
 
-from phalanx.train.metrics import Metrics, confusion_table
+from phalanx.train.measures.tables import confusion_table
+from phalanx.train.metrics import Metrics
 
 
 def test_few_classes_have_a_column_each() -> None:

@@ -27,27 +27,33 @@ def by_hand(name: str) -> Tensor:
     }[name]
 
 
+def loss_of(loss: Loss, outputs: Tensor) -> Tensor:
+    """The loss over all samples, however it is put together."""
+    value = loss.function(outputs, TARGETS)
+    return value if loss.weigh is None else value / loss.weight(TARGETS)
+
+
 @pytest.mark.parametrize("reduction", ["mean", "sum"])
 @pytest.mark.parametrize(
     "name",
     ["cross-entropy", "binary-cross-entropy", "squared-error", "absolute-error", "hinge"],
 )
 def test_every_loss(name: str, reduction: Reduction) -> None:
-    value = make_loss(name, reduction).function(OUTPUTS, TARGETS)
+    value = loss_of(make_loss(name, reduction), OUTPUTS)
     samples = by_hand(name)
     # A sum of errors goes over outputs, too, as torch's does.
     factor = 3 if name.endswith("-error") else 1
     expected = samples.mean() if reduction == "mean" else factor * samples.sum()
     torch.testing.assert_close(value, expected)
     # These outputs are what they are in 16 bits, too.
-    half = make_loss(name, reduction).function(OUTPUTS.bfloat16(), TARGETS)
+    half = loss_of(make_loss(name, reduction), OUTPUTS.bfloat16())
     torch.testing.assert_close(half.float(), expected, rtol=0.01, atol=0.01)
 
 
 def test_torchs_own_losses() -> None:
     mean, total = as_loss(nn.CrossEntropyLoss()), as_loss(nn.CrossEntropyLoss(reduction="sum"))
     assert (mean.reduction, total.reduction) == ("mean", "sum")
-    torch.testing.assert_close(mean.function(OUTPUTS, TARGETS), by_hand("cross-entropy").mean())
+    torch.testing.assert_close(loss_of(mean, OUTPUTS), by_hand("cross-entropy").mean())
     kept = Loss(nn.functional.mse_loss)
     assert as_loss(kept) is kept
 
@@ -57,6 +63,12 @@ def test_losses_that_cannot_be() -> None:
         as_loss("crossentropy")
     with pytest.raises(UsageError, match="a mean or a sum over the samples, not 'none'"):
         as_loss(nn.CrossEntropyLoss(reduction="none"))
+    with pytest.raises(UsageError, match=r"loss=MSELoss is a class: .* loss=MSELoss\(\)"):
+        as_loss(nn.MSELoss)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"a function of outputs and targets, .* not an int"):
+        as_loss(3)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="TripletMarginLoss is a loss of anchor, positive, neg"):
+        as_loss(nn.TripletMarginLoss())
 
 
 def test_targets_of_another_shape_are_not_stretched() -> None:

@@ -1,5 +1,7 @@
 """Metrics over ranks are those of all samples together."""
 
+import math
+
 import pytest
 import torch
 
@@ -50,3 +52,28 @@ def test_every_metric_over_ranks_equals_all_samples_at_once(comm: Communicator) 
     assert found.confusion == table
     assert found.precision()[2] == table[2][2] / sum(row[2] for row in table)
     assert found.recall()[2] == table[2][2] / sum(table[2])
+
+
+@pytest.mark.ranks(1, 2)
+def test_every_token_of_a_sample_is_an_answer(comm: Communicator) -> None:
+    """Two samples of three tokens, one of which counts for nothing: four of five are right."""
+    wanted = torch.tensor([[0, 1, 1], [1, 0, -100]])
+    given = torch.tensor([[0, 1, 1], [1, 1, 0]])
+    outputs = torch.nn.functional.one_hot(given, 2).double().movedim(-1, 1)
+    meter = Meter(("perplexity", "bits", "confusion"))
+    mine = slice(comm.rank, None, comm.size)
+    meter.add(2.5 * len(wanted[mine]), outputs[mine], wanted[mine], weight=2.5)
+    total = meter.total(comm)
+    assert (total.count, total.accuracy) == (2, 0.8)
+    assert total.confusion == [[1, 1], [0, 3]]
+    assert total.loss == pytest.approx(2 / comm.size)
+    assert total.more == {
+        "perplexity": pytest.approx(math.exp(total.loss)),
+        "bits": pytest.approx(total.loss / math.log(2)),
+    }
+
+
+def test_a_loss_beyond_any_number_has_no_end_of_perplexity() -> None:
+    meter = Meter(("perplexity",))
+    meter.add(1e6, torch.zeros(1, 2), torch.zeros(1, dtype=torch.int64))
+    assert meter.mine.more == {"perplexity": math.inf}

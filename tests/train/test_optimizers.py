@@ -64,7 +64,7 @@ def test_the_learning_rate_is_scaled_with_the_workers() -> None:
 
 def test_sgd_moves_weights_of_sixteen_bits() -> None:
     weights = parameters(torch.bfloat16)
-    optimizer = make_optimizer(Settings(momentum=0.9), weights)
+    optimizer = make_optimizer(Settings(optimizer="sgd", momentum=0.9), weights)
     weights[0].grad = torch.ones(3, dtype=torch.bfloat16)
     optimizer.step()
     assert (weights[0] < 1).all()

@@ -22,6 +22,7 @@ from phalanx.observe.fairness import differences
 from phalanx.observe.plan import Planned, plan
 from phalanx.observe.rows import Row, read_finished
 from phalanx.runs.folder import check_writable
+from phalanx.runs.writing import writing
 
 
 @with_comparison
@@ -35,7 +36,7 @@ def compare(asked: Asked) -> None:
     Each training is a run of `phalanx train`, in processes of its own, with the same flags; those
     of a strategy go to the strategies that have them.
     """
-    for path in (asked.json, asked.csv):
+    for path in (asked.json, asked.csv, asked.report):
         check_writable(path)
     if asked.runs:
         _compare_finished(asked)
@@ -56,6 +57,7 @@ def _compare_finished(asked: Asked) -> None:
     _say(console, "", tables.common_versions(runs), *notes)
     machines = [{"host": run.host, "versions": run.versions} for run in runs]
     _write(asked, rows, {"notes": notes, "machines": machines})
+    _report(asked, asked.runs, notes=notes)
 
 
 def _compare_strategies(asked: Asked) -> None:
@@ -66,7 +68,10 @@ def _compare_strategies(asked: Asked) -> None:
     comparison = Comparison(planned, repeats=asked.repeats, tell=lambda text: _say(progress, text))
     try:
         with _ended_by_signals(), _folder(asked.settings.output) as folder:
-            comparison.run(folder)
+            try:
+                comparison.run(folder)
+            finally:  # while the runs are there
+                _report(asked, comparison.runs(folder), notes=[*notes, *_reasons(comparison.rows)])
     finally:  # what there is, also after a Ctrl-C
         _conclude(asked, comparison, _about(planned[0]), notes)
     if comparison.failed:
@@ -128,7 +133,7 @@ def _conclude(
     )
     console.print(tables.comparison_table(rows, title=title, width=console.width))
     _say(console, "", *tables.caption(rows, repeats=asked.repeats))
-    reasons = [f"{row.run}: {row.reason}" for row in rows if row.reason]
+    reasons = _reasons(rows)
     if reasons or notes:
         _say(console, "", *reasons, *notes)
     if asked.settings.output is not None:
@@ -136,11 +141,26 @@ def _conclude(
     _write(asked, rows, {"settings": about, "repeats": asked.repeats, "notes": list(notes)})
 
 
+def _reasons(rows: Sequence[Row]) -> list[str]:
+    """Why some came to nothing."""
+    return [f"{row.run}: {row.reason}" for row in rows if row.reason]
+
+
+def _report(asked: Asked, runs: Sequence[Path], *, notes: Sequence[str]) -> None:
+    """Write the page, if it is wanted and there is anything to tell."""
+    if asked.report is not None and runs:
+        from phalanx.observe.report import write_report
+
+        write_report(runs, asked.report, notes=notes)
+
+
 def _write(asked: Asked, rows: Sequence[Row], about: dict[str, Any]) -> None:
     if asked.json is not None:
-        tables.write_json(asked.json, rows, about=about)
+        with writing(asked.json):
+            tables.write_json(asked.json, rows, about=about)
     if asked.csv is not None:
-        tables.write_csv(asked.csv, rows)
+        with writing(asked.csv):
+            tables.write_csv(asked.csv, rows)
 
 
 def _say(console: Console, *lines: str) -> None:

@@ -4,9 +4,10 @@ import shlex
 
 import typer
 
+from phalanx import data
 from phalanx.cli.train import train
 from phalanx.comm.launch.job import is_first_rank
-from phalanx.compat.pydtnn import translate
+from phalanx.compat.pydtnn import Translation, translate
 from phalanx.observe.plan import train_flags
 from phalanx.settings.table import Settings
 
@@ -25,9 +26,34 @@ def pydtnn(context: typer.Context) -> None:
     """
     translation = translate(context.args)
     if is_first_rank():
-        command = ["phalanx", "train", *train_flags(Settings(**translation.settings))]
-        print(f"$ {shlex.join(command)}")
-        for note in translation.notes:
-            print(f"note: {note}")
-        print(flush=True)
+        _introduce(translation)
     train(**translation.settings)
+
+
+def _introduce(translation: Translation) -> None:
+    """Our command for the same, PyDTNN's table of the model, and its list of parameters."""
+    command = ["phalanx", "train", *train_flags(Settings(**translation.settings))]
+    print(f"$ {shlex.join(command)}")
+    for note in translation.notes:
+        print(f"note: {note}")
+    print()
+    _show_model(translation)
+    print("**** Parameters:")
+    width = max(map(len, translation.parameters))
+    for name, value in translation.parameters.items():
+        print(f"  {name:{width}} : {value}")
+    print(flush=True)
+
+
+def _show_model(translation: Translation) -> None:
+    """PyDTNN's table, where the samples' shape is known without reading them."""
+    settings = Settings(**translation.settings)
+    found = [one for one in data.describe() if one.name == settings.dataset]
+    shape = tuple(side for one in found for side in one.input_shape if isinstance(side, int))
+    classes = found[0].classes if found else None
+    if len(shape) != 3 or not isinstance(classes, int):
+        return  # Phalanx's own table will be there in any case
+    from phalanx.cli.output.pydtnn import show_model
+
+    print(f"**** Creating {translation.parameters['model']} model...")
+    show_model(settings.model, settings.model_options, input_shape=shape, classes=classes)

@@ -13,8 +13,13 @@ from phalanx.cli.output.console import wide_console
 from phalanx.errors import UsageError
 from phalanx.observe.traffic import FORMULAS, Estimate, Workload, estimate
 from phalanx.settings.table import SETTINGS
-from phalanx.strategies.registry import STRATEGIES, StrategyEntry
-from phalanx.wording import byte_size, flag, unknown
+from phalanx.strategies.registry import (
+    STRATEGIES,
+    StrategyEntry,
+    resolve,
+    unknown_strategy,
+)
+from phalanx.wording import byte_size, flag
 
 Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Explain this one in full.")]
 Model = Annotated[
@@ -46,8 +51,8 @@ def strategies(
     * `phalanx strategies` lists them, `phalanx strategies local` explains one in full.
     * `phalanx strategies --model vgg16 --dataset mnist --ranks 4` adds what they send.
     """
-    if name is not None and name not in STRATEGIES:
-        raise unknown("strategy", name, known=STRATEGIES)
+    if name is not None and (name := resolve(name)) not in STRATEGIES:
+        raise unknown_strategy(name)
     work = None
     if any(value is not None for value in (model, dataset, ranks, batch_size)):
         work = _workload(
@@ -118,6 +123,7 @@ def _in_full(entry: StrategyEntry, work: Workload | None) -> Iterator[tuple[str,
         )
     yield "choose it", entry.when
     yield "others call it", entry.also_called
+    yield "named also", ", ".join(f"--strategy {alias}" for alias in entry.aliases)
     yield "ranks", _ranks(entry)
     for number, option in enumerate(entry.options):
         yield "" if number else "options", f"{flag(option.name)}: {option.text}"

@@ -1,23 +1,38 @@
 """`phalanx train`: train a model on one rank or on many."""
 
+import sys
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from phalanx.cli.flags.settings import with_settings
-from phalanx.cli.start import launched, rank_count
-from phalanx.clock import phase
-from phalanx.comm.launch.job import is_first_rank
+import typer
+
+from phalanx.cli.flags.resume import with_settings_or_run
+from phalanx.cli.interruption import Then, ended_in_order, what_is_left
+from phalanx.cli.requeue import Requeue
+from phalanx.cli.start import going_on_with, launched, rank_count
+from phalanx.comm.launch import roll_call
+from phalanx.comm.launch.fault_tolerance import can_survive
+from phalanx.comm.launch.job import current_job, is_first_rank
+from phalanx.comm.launch.way_back import tell_launcher
+from phalanx.errors import UsageError
+from phalanx.runs.resuming import Resumed, check_free
+from phalanx.settings.failures import DEFAULT_RESTARTS
+from phalanx.settings.intervals import parse_duration
 from phalanx.settings.rules import check_settings
 from phalanx.settings.table import Settings
+from phalanx.settings.trackers import check_tracker
+from phalanx.wording import flag
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from phalanx.cli.first_rank import FirstRank
+    from phalanx.observe.trackers.of_run import RunTrackers
+    from phalanx.state import State
+    from phalanx.train.survival import Survival
 
-    from phalanx.strategies.base import TextTable
-    from phalanx.train.session import Session
 
-
-@with_settings
-def train(settings: Settings) -> None:
+@with_settings_or_run
+def train(settings: Settings, resumed: Resumed | None, requeue: bool) -> None:
     """Train a model on a data set, on one rank or on many.
 
     * `phalanx train` trains a small network on the embedded digits.
@@ -25,90 +40,117 @@ def train(settings: Settings) -> None:
     * `mpirun -n 4 phalanx train` and `srun --mpi=pmix phalanx train` do the same inside a job.
     * `phalanx train --model net.py:make_model --dataset mnist --data-dir DIR` trains your own.
 
+    * `phalanx train --resume RUN` goes on with what was interrupted, in the middle of an epoch if
+      need be; on other ranks, with another strategy or for more epochs, if `--ranks`, `--strategy`
+      or `--epochs` say so.
+
     Everything ends up in a run folder, for `phalanx evaluate` and `phalanx predict`.
     """
-    ranks = rank_count(settings.ranks)
+    ranks = rank_count(settings.ranks, settings.device)
+    run = settings.output if resumed is None else resumed.run
+    then = Requeue(run).after if requeue and run is not None else _nothing
+    if resumed is not None:
+        settings = settings.changed(output=None)  # it may be there
+        if not resumed.is_new:
+            settings = settings.changed(weights=None)  # those that it began with may be gone
     check_settings(settings, ranks)
-    launched(ranks, bind=settings.bind)
-    _train_here(settings)
+    for tracker in ("tensorboard", "mlflow"):
+        if getattr(settings, tracker):
+            check_tracker(tracker, asked_by=flag(tracker))
+    if resumed is not None:
+        _check_end(resumed)
+    left = partial(what_is_left, ranks=settings.ranks)
+    how = settings.on_failure
+    launched(
+        ranks,
+        bind=settings.bind,
+        survive=how == "shrink",
+        restarts=(settings.restarts or DEFAULT_RESTARTS) if how == "restart" else 0,
+        stall_after=parse_duration(settings.stall_after, flag("stall_after")),
+        left=left,
+        then=then,
+    )
+    _check_launcher(how)
+    _train_here(settings, resumed, then)
 
 
-def _train_here(settings: Settings) -> None:
+def _check_end(resumed: Resumed) -> None:
+    """Leave a training alone that has come to its end, or that somebody else goes on with."""
+    if resumed.end is not None:
+        if is_first_rank():
+            print(resumed.end)
+        raise typer.Exit
+    if current_job() is None and not resumed.is_new:
+        check_free(resumed.run)
+
+
+def _check_launcher(how: str) -> None:
+    """Refuse, in a rank, what only a launcher can do that has not started it."""
+    ours = tell_launcher("on-failure", how)
+    if how == "shrink" and not can_survive():
+        raise UsageError(
+            "--on-failure shrink: whoever started these ranks ends them all when one is lost. Have "
+            "them started by `phalanx train --ranks N` or `mpirun --with-ft ulfm`; `srun` cannot "
+            "do it: in Slurm take `--requeue`, which goes on from the last checkpoint"
+        )
+    if how == "restart" and not ours:
+        raise UsageError(
+            "--on-failure restart: nobody here can start these ranks again. Have them started by "
+            "`phalanx train --ranks N`; in Slurm take `--requeue`"
+        )
+
+
+def _nothing(_number: int) -> None:
+    pass
+
+
+def _train_here(settings: Settings, resumed: Resumed | None, then: Then) -> None:
+    from phalanx.cli.first_rank import FirstRank
     from phalanx.cli.output.console import make_console
-    from phalanx.cli.output.progress import make_progress
-    from phalanx.train.progress import Silent
-    from phalanx.train.session import open_session
+    from phalanx.cli.sessions import Sessions
+    from phalanx.comm.recovery.replacements import replace
+    from phalanx.observe.trackers.of_run import RunTrackers
+    from phalanx.train.interruption.stop_on_signal import StopOnSignal
+    from phalanx.train.survival import survive
     from phalanx.train.training import train as train_session
 
-    console = make_console()
+    with (
+        ended_in_order(then),
+        FirstRank(make_console(), resumed, then=then) as speaker,
+        Sessions(settings, resumed) as sessions,
+    ):
+        if is_first_rank():
+            speaker.show_log()
+        stop = StopOnSignal(again=speaker.interrupt)
+        start = None if resumed is None else resumed.start
+        trackers = RunTrackers(settings)
+
+        def attempt(survival: "Survival | None" = None) -> dict[str, Any]:
+            here = sessions.here()
+            at: State | Path | None = start
+            if survival is not None:
+                at = survival.begin(here.comm) or here.comm.broadcast_object(start)
+            also: Any = {"survival": survival, "callbacks": trackers.start}
+            return train_session(here, speaker, start=at, stop=stop, **also)
+
+        def start_others(count: int) -> bool:
+            run = [] if speaker.folder is None else going_on_with(str(speaker.folder))
+            sessions.forget()
+            return replace(count, [*sys.argv[1:], *run])
+
+        if settings.on_failure == "shrink":
+            result = survive(attempt, start_others if settings.replace else None)
+        else:
+            result = attempt()
+    _conclude(result, speaker, trackers)
+
+
+def _conclude(result: dict[str, Any], speaker: "FirstRank", trackers: "RunTrackers") -> None:
+    """Tell whoever waits for it that all is done, and what came of it."""
     if is_first_rank():
-        _show_log(console)
-    session = open_session(settings, threads=settings.threads)
-    if not session.is_first:
-        train_session(session, None, progress=Silent())
-        return
-    import torch
-
-    from phalanx.runs.folder import RunFolder
-
-    run = RunFolder.create(settings)
-    run.write_config(
-        settings,
-        ranks=session.comm.size,
-        threads=torch.get_num_threads(),
-        strategy=session.strategy,
-    )
-    with phase("prepare"):
-        _introduce(console, session)
-    result = train_session(
-        session, run, progress=make_progress(console), show=lambda one: show(console, one)
-    )
-    _conclude(console, result, run)
-
-
-def show(console: "Console", table: "TextTable") -> None:
-    """Print what a strategy or a profile has to say."""
-    from phalanx.cli.output.tables import plain_table
-
-    console.print(plain_table(table))
-
-
-def _show_log(console: "Console") -> None:
-    """Show what the library has to say about its choices as a part of the output, and warnings
-    where those of the other ranks go."""
-    import logging
-    import sys
-
-    class Shown(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.levelno >= logging.WARNING:
-                print(record.getMessage(), file=sys.stderr)
-            else:
-                console.print(record.getMessage(), highlight=False, soft_wrap=True)
-
-    log = logging.getLogger("phalanx")
-    log.addHandler(Shown())
-    log.setLevel(logging.INFO)
-
-
-def _introduce(console: "Console", session: "Session") -> None:
-    from phalanx.cli.output.tables import layer_table, settings_table
-
-    console.print(layer_table(session.model, session.dataset.input_shape, session.dtype))
-    console.print(settings_table(session))
-
-
-def _conclude(console: "Console", result: dict[str, Any], run: Any) -> None:
-    def say(text: str) -> None:
-        console.print(text, highlight=False, soft_wrap=True)
-
-    before, test = result["test_before"], result["test"]
-    if before is not None:
-        say(f"test before: loss {before['loss']:.4f}  accuracy {before['accuracy']:.2%}")
-    say(
-        f"time {result['seconds']:.2f} s  {result['samples_per_second']:,.0f} samples/s  "
-        f"memory {result['memory_bytes'] / 2**20:,.0f} MiB on this host"
-    )
-    say(f"test: loss {test['loss']:.4f}  accuracy {test['accuracy']:.2%}")
-    say(f"weights sha256: {result['weights_sha256']}")
-    say(f"run: {run.path}")
+        trackers.conclude(result)
+    if not speaker.conclude(result):  # whoever waits for it will not find it where it should be
+        raise typer.Exit(1)
+    roll_call.end()
+    if is_first_rank():
+        tell_launcher("ended", "0")

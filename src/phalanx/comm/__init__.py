@@ -1,17 +1,20 @@
 """Communication: the ranks of a job, MPI's verbs on tensors, and how a job starts and ends."""
 
 import os
-from functools import cache
 from typing import TYPE_CHECKING
 
-from phalanx.comm.launch.job import Job, current_job
+from phalanx.comm.launch.fault_tolerance import can_survive, have_failures_told
+from phalanx.comm.launch.job import Job, current_job, number_in
 from phalanx.errors import LaunchError
 
 if TYPE_CHECKING:
     from phalanx.comm.base import Communicator
 
 
-@cache
+#: The ranks of this job that there are: all at first, once somebody has asked for them.
+_world: "Communicator | None" = None
+
+
 def world() -> "Communicator":
     """Collective. All ranks of this job; a communicator of size 1 outside an MPI job.
 
@@ -19,6 +22,20 @@ def world() -> "Communicator":
     becomes of the others when a rank fails is not decided here, but where a program is entered: by
     the command line, by a script (`phalanx.comm.script`), or by Horovod's `init`.
     """
+    global _world
+    if _world is None:
+        _world = _open()
+    return _world
+
+
+def enter_world(comm: "Communicator") -> "Communicator":
+    """From now on these are the ranks of this job, such as those that are left of it."""
+    global _world
+    _world = _checked(comm)
+    return _world
+
+
+def _open() -> "Communicator":
     job = current_job()
     if job is None or job.size == 1:
         _expect(1, job)
@@ -27,14 +44,20 @@ def world() -> "Communicator":
         return SingleCommunicator()
     comm = _open_mpi()
     _expect(comm.size, job)
-    if os.environ.get("PHALANX_CHECK", "0") != "0":
-        from phalanx.comm.checked import CheckedCommunicator
+    return _checked(comm)
 
-        return CheckedCommunicator(comm)
-    return comm
+
+def _checked(comm: "Communicator") -> "Communicator":
+    if os.environ.get("PHALANX_CHECK", "0") == "0":
+        return comm
+    from phalanx.comm.checked import CheckedCommunicator
+
+    return CheckedCommunicator(comm)
 
 
 def _open_mpi() -> "Communicator":
+    if can_survive():
+        have_failures_told(os.environ)
     try:
         from phalanx.comm.mpi import open_world
     except (ImportError, RuntimeError) as error:
@@ -48,7 +71,7 @@ def _open_mpi() -> "Communicator":
 def _expect(size: int, job: Job | None) -> None:
     """Refuse a world smaller than what was started: N ranks that would each train alone."""
     announced = job.size if job else 1
-    expected = int(os.environ.get("PHALANX_RANKS", announced))
+    expected = number_in(os.environ, "PHALANX_RANKS", default=announced)
     if size != expected or size != announced:
         raise LaunchError(
             f"{max(expected, announced)} ranks were started, but MPI sees a world of {size}: the "

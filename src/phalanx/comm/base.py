@@ -103,6 +103,10 @@ class Communicator(ABC):
 
     rank: int
     size: int
+    #: Whether its tensors lie in host memory, of which the ranks of a host can share some.
+    shares_memory: bool = True
+    #: Whether what was started goes on by itself while this process computes.
+    progresses: bool = False
 
     @abstractmethod
     def run(self, call: Call) -> None:

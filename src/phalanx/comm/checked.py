@@ -163,7 +163,7 @@ class _Receive(_Staged):
         self._inner, self._root, self._tag = inner, call.root, 2 * call.tag
         self._buffer = as_tensor(call.receive)
         self._call = call
-        self._header = torch.zeros(_HEADER_BYTES, dtype=torch.uint8)
+        self._header = torch.zeros(_HEADER_BYTES, dtype=torch.uint8, device="cpu")
         self._header_request = inner.ireceive(self._header, self._root, tag=self._tag)
         self._payload: Request | None = None
         self._error: str | None = None
@@ -199,7 +199,7 @@ class _Receive(_Staged):
                 f"receive: rank {self._root} sent {brought}, "
                 f"rank {self._inner.rank} expects {label(target)}"
             )
-            target = torch.empty(int(elements), dtype=getattr(torch, name))
+            target = torch.empty(int(elements), dtype=getattr(torch, name), device="cpu")
         self._payload = self._inner.ireceive(target, self._root, tag=self._tag + 1)
 
     def _raise(self) -> None:

@@ -17,6 +17,8 @@ class Hosts:
     columns: int
     #: This rank and its peers, one a host, in the hosts' order; of size 1 for a rank without peers.
     peers: Communicator
+    #: This rank's number in the order that they came in.
+    rank: int
 
     @property
     def has_peers(self) -> bool:
@@ -38,7 +40,8 @@ def arrange(comm: Communicator) -> Hosts:
     # Ranks beyond the smallest host's number have no peer everywhere, and so stay by themselves.
     alone = columns + everyone.rank
     color = host.rank if host.rank < columns else alone
-    return Hosts(everyone=everyone, host=host, columns=columns, peers=everyone.split(color))
+    peers = everyone.split(color)
+    return Hosts(everyone=everyone, host=host, columns=columns, peers=peers, rank=comm.rank)
 
 
 def on_one_host(comm: Communicator) -> bool:

@@ -1,52 +1,41 @@
 """The communicator of an MPI job, over mpi4py. Importing this module starts MPI."""
 
 from collections.abc import Callable, Sequence
-from functools import cache
-from itertools import accumulate
-from typing import Any, final
+from functools import partial
+from typing import final
+from weakref import WeakSet
 
-import torch
 from mpi4py import MPI
 
-from phalanx.comm.base import Call, Communicator, Op, Request, Value
-from phalanx.comm.buffers import Plan, Side, dtype_name, label, plan
-from phalanx.errors import MismatchError, UsageError
+from phalanx.comm import messages
+from phalanx.comm.base import Call, Communicator, Request, Value
+from phalanx.comm.buffers import Plan, label, plan
+from phalanx.comm.messages import Message, Pending, Receiving, Started
+from phalanx.comm.operations.large import operations
+from phalanx.comm.operations.memory import whole
+from phalanx.comm.operations.translation import Operation
+from phalanx.comm.segments import unlink_segments
+from phalanx.errors import UsageError
 
-#: mpi4py knows bfloat16 no better than as bytes, and MPI 3 has no half precision at all: both
-#: travel as 16-bit integers and are combined by operators of our own.
-_HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
-_DATATYPES = {
-    "bool": MPI.C_BOOL,
-    "int8": MPI.INT8_T,
-    "int16": MPI.INT16_T,
-    "int32": MPI.INT32_T,
-    "int64": MPI.INT64_T,
-    "uint8": MPI.UINT8_T,
-    "uint16": MPI.UINT16_T,
-    "uint32": MPI.UINT32_T,
-    "uint64": MPI.UINT64_T,
-    "float16": MPI.INT16_T,
-    "bfloat16": MPI.INT16_T,
-    "float32": MPI.FLOAT,
-    "float64": MPI.DOUBLE,
-    "complex64": MPI.C_FLOAT_COMPLEX,
-    "complex128": MPI.C_DOUBLE_COMPLEX,
-}
-_OPERATORS = {"sum": MPI.SUM, "product": MPI.PROD, "minimum": MPI.MIN, "maximum": MPI.MAX}
-#: What torch's sum, product, minimum and maximum of booleans come to.
-_LOGICAL = {"sum": MPI.LOR, "product": MPI.LAND, "minimum": MPI.LAND, "maximum": MPI.LOR}
-_TORCH: dict[Op, Callable[..., torch.Tensor]] = {
-    "sum": torch.add,
-    "product": torch.mul,
-    "minimum": torch.minimum,
-    "maximum": torch.maximum,
-}
-_LARGEST = 2**31 - 1 if MPI.VERSION < 4 else 2**63 - 1
+#: Those of this process that have not been freed: whoever waits in any of them for a rank that is
+#: gone is released by revoking it.
+_in_use: "WeakSet[MPICommunicator]" = WeakSet()
 
 
 def open_world() -> "MPICommunicator":
     """Collective. All ranks of this job, apart from anyone else's messages."""
-    return MPICommunicator(MPI.COMM_WORLD.Dup())
+    parent = MPI.Comm.Get_parent()
+    if parent != MPI.COMM_NULL:  # this is one of those that `with_new` has started
+        return MPICommunicator(parent.Merge(high=True))
+    everyone = MPI.COMM_WORLD.Dup()
+    unlink_segments()  # here every rank has mapped those of the others
+    return MPICommunicator(everyone)
+
+
+def revoke_all() -> None:
+    """End, with an error on every rank, whatever is going on in the communicators of this one."""
+    for comm in list(_in_use):
+        comm.revoke()
 
 
 @final
@@ -57,19 +46,26 @@ class MPICommunicator(Communicator):
         self._mpi = mpi
         self.rank = mpi.Get_rank()
         self.size = mpi.Get_size()
+        _in_use.add(self)
 
     def run(self, call: Call) -> None:
         planned = plan(call, self.rank, size=self.size)
-        if call.verb == "receive":
-            self._receive(call, planned)
+        if call.verb == "send":
+            messages.send(self._mpi, _message(call, planned))
             return
-        name, arguments = _translate(call, planned, rank=self.rank)
-        getattr(self._mpi, name)(*arguments)
+        if call.verb == "receive":
+            messages.receive(self._mpi, _message(call, planned))
+            return
+        for operation in operations(call, planned, rank=self.rank, size=self.size):
+            operation.run(self._mpi)
 
     def prepare(self, call: Call) -> Callable[[], None]:
-        if call.verb == "receive":
+        if call.verb in ("send", "receive"):
             return super().prepare(call)
-        name, arguments = _translate(call, plan(call, self.rank, size=self.size), rank=self.rank)
+        found = self._operations(call)
+        if len(found) > 1:
+            return partial(self.run, call)
+        ((name, arguments),) = found
         method = getattr(self._mpi, name)
 
         def run(_kept: Call = call) -> None:  # for its buffers' sake
@@ -77,40 +73,34 @@ class MPICommunicator(Communicator):
 
         return run
 
+    def _operations(self, call: Call) -> Sequence[Operation]:
+        planned = plan(call, self.rank, size=self.size)
+        return operations(call, planned, rank=self.rank, size=self.size)
+
     def prepare_start(self, call: Call) -> Callable[[], Request]:
-        name, arguments = _translate(call, plan(call, self.rank, size=self.size), rank=self.rank)
-        method = getattr(self._mpi, f"I{name.lower()}")
-        return lambda: _MPIRequest(method(*arguments), call)
+        if call.verb in ("send", "receive"):
+            return super().prepare_start(call)
+        found = self._operations(call)
+        return lambda: Started([one.start(self._mpi) for one in found], call)
 
     def start(self, call: Call) -> Request:
-        name, arguments = _translate(call, plan(call, self.rank, size=self.size), rank=self.rank)
-        return _MPIRequest(getattr(self._mpi, f"I{name.lower()}")(*arguments), call)
+        planned = plan(call, self.rank, size=self.size)
+        if call.verb == "send":
+            return messages.start_sending(self._mpi, _message(call, planned))
+        if call.verb == "receive":
+            return Receiving(self._mpi, _message(call, planned))
+        found = operations(call, planned, rank=self.rank, size=self.size)
+        return Started([one.start(self._mpi) for one in found], call)
 
     def wait_any(self, requests: Sequence[Request]) -> int:
-        handles = [request.handle for request in requests if isinstance(request, _MPIRequest)]
-        if not requests or len(handles) != len(requests):
+        ours = [request for request in requests if isinstance(request, Pending)]
+        if not requests or len(ours) != len(requests):
             raise UsageError("wait_any: give it one request of this communicator or more")
-        if MPI.REQUEST_NULL in handles:  # MPI would ignore what is done already
-            return handles.index(MPI.REQUEST_NULL)
-        return MPI.Request.Waitany(handles)
-
-    def _receive(self, call: Call, planned: Plan) -> None:
-        # Open MPI 5 writes past the end of the buffer before it reports that a message was too
-        # long for it. So look at the message first.
-        side = planned.receive
-        assert side is not None
-        assert call.root is not None
-        status = MPI.Status()
-        message = self._mpi.Mprobe(call.root, call.tag, status)
-        expected = side.tensor.numel() * side.tensor.element_size()
-        size = status.Get_elements(MPI.BYTE)
-        if size != expected:
-            message.Recv([bytearray(size), MPI.BYTE])
-            raise MismatchError(
-                f"receive: rank {call.root} sent {size} bytes, rank {self.rank} "
-                f"expects the {expected} of {label(side.tensor)}"
-            )
-        message.Recv(_whole(side))
+        while True:
+            for index, request in enumerate(ours):
+                if request.test():
+                    return index
+            MPI.Request.Waitany([handle for request in ours for handle in request.handles()])
 
     def barrier(self) -> None:
         """Collective. As the verb of that name, without its way through a `Call`: strategies in
@@ -137,116 +127,53 @@ class MPICommunicator(Communicator):
         return MPICommunicator(self._mpi.Split_type(MPI.COMM_TYPE_SHARED, self.rank))
 
     def free(self) -> None:
+        _in_use.discard(self)
         self._mpi.Free()
+
+    def revoke(self) -> None:
+        """End whatever ranks do with each other here; only `survivors` can be asked for then."""
+        _in_use.discard(self)
+        if not self._mpi.Is_revoked():
+            self._mpi.Revoke()
+
+    def agree(self, wish: bool) -> bool:
+        """Collective over the ranks that are left. Whether all wish it, and nobody is lost: the
+        same on each, whoever is lost meanwhile, and also where all else has been revoked."""
+        while True:
+            try:
+                return bool(self._mpi.Agree(int(wish)))
+            except MPI.Exception:  # on all ranks alike: somebody is lost, of whom not all knew
+                self._mpi.Ack_failed()
+                wish = False
+
+    def survivors(self) -> "tuple[MPICommunicator, list[int]]":
+        """Collective over the ranks that are left: them, in their order, and who is missing."""
+        left = self._mpi.Shrink()
+        mine, theirs = self._mpi.Get_group(), left.Get_group()
+        gone = MPI.Group.Difference(mine, theirs)
+        lost = gone.Translate_ranks(None, mine) if gone.Get_size() else []
+        for group in (mine, theirs, gone):
+            group.Free()
+        return MPICommunicator(left), sorted(lost)
+
+    def with_new(self, count: int, command: Sequence[str]) -> "MPICommunicator | None":
+        """Collective. These ranks and so many new ones, who run a command and call `open_world`;
+        None if there can be none."""
+        assert isinstance(self._mpi, MPI.Intracomm)
+        program, *arguments = command
+        try:
+            new = self._mpi.Spawn(program, list(arguments), maxprocs=count)
+            return MPICommunicator(new.Merge(high=False))
+        except MPI.Exception:
+            return None
 
     def abort(self, code: int) -> None:
         self._mpi.Abort(code)
 
 
-@final
-class _MPIRequest(Request):
-    def __init__(self, handle: MPI.Request, call: Call) -> None:
-        self.handle = handle
-        self._call = call  # for its buffers' sake
-
-    def wait(self) -> None:
-        self.handle.Wait()
-
-    def test(self) -> bool:
-        return self.handle.Test()
-
-
-def _translate(call: Call, planned: Plan, *, rank: int) -> tuple[str, list[Any]]:
-    """The mpi4py method for a call, and its arguments."""
-    send, receive, root = planned.send, planned.receive, call.root
-    match call.verb:
-        case "barrier":
-            return "Barrier", []
-        case "send":
-            return "Send", [_whole(send), root, call.tag]
-        case "receive":
-            return "Recv", [_whole(receive), root, call.tag]
-        case "broadcast":
-            return "Bcast", [_whole(receive), root]
-        case "reduce":
-            ends = [MPI.IN_PLACE, _whole(receive)] if root == rank else [_whole(receive), None]
-            return "Reduce", [*ends, _operator(call, receive), root]
-        case "allreduce":
-            own = MPI.IN_PLACE if send is None else _whole(send)
-            return "Allreduce", [own, _whole(receive), _operator(call, receive)]
-        case "reduce_scatter":
-            operator = _operator(call, receive)
-            if call.send_counts is None:
-                return "Reduce_scatter_block", [_whole(send), _whole(receive), operator]
-            assert send is not None
-            return "Reduce_scatter", [_whole(send), _whole(receive), send.parts, operator]
-    return _translate_exchange(call, planned, rank=rank)
-
-
-def _translate_exchange(call: Call, planned: Plan, *, rank: int) -> tuple[str, list[Any]]:
-    """The same for scatter, gather, allgather and all_to_all, which have a form with counts."""
-    send, receive = planned.send, planned.receive
-    counted = call.send_counts is not None or call.receive_counts is not None
-    ends: list[Any] = [_cut(side) if counted else _whole(side) for side in (send, receive)]
-    # A rank's own part may already be where it belongs.
-    if call.verb in ("gather", "allgather") and _in_place(receive, send, rank=rank):
-        ends[0] = MPI.IN_PLACE
-    if call.verb == "scatter" and _in_place(send, receive, rank=rank):
-        ends[1] = MPI.IN_PLACE
-    name = "Alltoall" if call.verb == "all_to_all" else call.verb.capitalize()
-    root = [] if call.root is None else [call.root]
-    return name + "v" * counted, [*ends, *root]
-
-
-def _whole(side: Side | None) -> list[Any] | None:
-    """mpi4py's description of a buffer."""
-    if side is None:
-        return None
-    tensor = side.tensor
-    if not tensor.is_cpu:
-        raise UsageError(
-            f"{label(tensor)} on {tensor.device}: MPI takes CPU memory; "
-            "`phalanx.comm.device.on_device` makes a communicator for other devices"
-        )
-    if tensor.numel() > _LARGEST:
-        raise UsageError(f"{label(tensor)}: this MPI moves at most {_LARGEST} elements at a time")
-    memory = MPI.buffer.fromaddress(tensor.data_ptr(), tensor.numel() * tensor.element_size())
-    return [memory, _DATATYPES[dtype_name(tensor)]]
-
-
-def _cut(side: Side | None) -> list[Any] | None:
-    """The same, with the part of each rank if there are several."""
-    described = _whole(side)
-    if described is None or side is None or side.parts is None:
-        return described
-    memory, datatype = described
-    return [memory, (side.parts, list(accumulate(side.parts, initial=0))[:-1]), datatype]
-
-
-def _in_place(cut: Side | None, part: Side | None, *, rank: int) -> bool:
-    """Whether `part` is this rank's part of `cut`, the very same memory."""
-    if cut is None or part is None or cut.parts is None or not part.tensor.numel():
-        return False
-    offset = sum(cut.parts[:rank]) * cut.tensor.element_size()
-    return cut.tensor.data_ptr() + offset == part.tensor.data_ptr()
-
-
-def _operator(call: Call, side: Side | None) -> MPI.Op:
+def _message(call: Call, planned: Plan) -> Message:
+    side = planned.send if call.verb == "send" else planned.receive
+    described = whole(side)
     assert side is not None
-    assert call.op is not None
-    name = dtype_name(side.tensor)
-    if name in _HALVES:
-        return _half_operator(name, call.op)
-    return (_LOGICAL if name == "bool" else _OPERATORS)[call.op]
-
-
-@cache
-def _half_operator(name: str, op: Op) -> MPI.Op:
-    dtype, combine = _HALVES[name], _TORCH[op]
-
-    def function(left: Any, right: Any, _datatype: MPI.Datatype) -> None:
-        if len(left):  # torch makes no tensor of an empty buffer
-            result = torch.frombuffer(right, dtype=dtype)
-            combine(torch.frombuffer(left, dtype=dtype), result, out=result)
-
-    return MPI.Op.Create(function, commute=True)
+    assert described is not None
+    return Message(call, described, side.tensor.nbytes, label(side.tensor))

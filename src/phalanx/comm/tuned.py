@@ -34,9 +34,15 @@ class TunedCommunicator(WrappedCommunicator):
             return self._inner.start(call)
 
     def prepare_start(self, call: Call) -> Callable[[], Request]:
+        begin = self._inner.prepare_start(call)
         if call.verb != "allreduce":
-            return self._inner.prepare_start(call)
-        return super().prepare_start(call)
+            return begin
+
+        def started() -> Request:
+            with self._switched():
+                return begin()
+
+        return started
 
     def wait_any(self, requests: Sequence[Request]) -> int:
         return self._inner.wait_any(requests)

@@ -12,6 +12,7 @@ class WrappedCommunicator(Communicator):
         self._inner = inner
         self.rank = inner.rank
         self.size = inner.size
+        self.shares_memory, self.progresses = inner.shares_memory, inner.progresses
 
     @abstractmethod
     def _wrap(self, inner: Communicator) -> Communicator:

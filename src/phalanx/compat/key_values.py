@@ -2,12 +2,12 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from phalanx.errors import UsageError
-from phalanx.wording import unknown
+from phalanx.wording import shortened, unknown
 
-#: The keys of a kind of file, all of them needed, and what each value is read as.
+#: The keys of a kind of file, and what each value is read as.
 Kinds = Mapping[str, type[int] | type[float]]
 
 _LINE = re.compile(r"(?:export\s+)?([^=\s]+)\s*=\s*(.*)")
@@ -20,23 +20,28 @@ def is_recognised(text: str, kinds: Kinds) -> bool:
     return any(key.lower() in known for _, key, _ in _lines(text))
 
 
-def parse(text: str, kinds: Kinds, *, source: str) -> dict[str, int | float]:
-    """The numbers by key; a UsageError names the source and the line of what is wrong."""
+def parse(
+    text: str, kinds: Kinds, *, source: str, optional: Collection[str] = ()
+) -> dict[str, int | float]:
+    """The numbers by key; a UsageError names the source and the line of what is wrong.
+
+    Every key is needed but the `optional` ones.
+    """
     found: dict[str, int | float] = {}
     lines: dict[str, int] = {}
     for number, key, value in _lines(text):
         where = f"{source}, line {number}"
         if not key:
-            raise UsageError(f"{where}: '{value}' is not of the form KEY=VALUE")
+            raise UsageError(f"{where}: '{shortened(value)}' is not of the form KEY=VALUE")
         if key not in kinds:
             raise _unknown(key, kinds, where=where)
         if key in lines:
             raise UsageError(f"{where}: {key} stands in line {lines[key]} already")
         lines[key] = number
         found[key] = _number(_plain(value), kinds[key], where=f"{where}: {key}")
-    missing = [key for key in kinds if key not in found]
+    missing = [key for key in kinds if key not in found and key not in optional]
     if missing:
-        raise UsageError(f"{source}: has no {', no '.join(missing)}, and every key is needed")
+        raise UsageError(f"{source}: has no {', no '.join(missing)}, which it needs")
     return found
 
 
@@ -73,5 +78,5 @@ def _number(text: str, kind: type[int] | type[float], *, where: str) -> int | fl
         number = math.nan
     if not 0 < number < math.inf:  # what is no number is in no range
         wanted = "a number" if kind is float else "a whole number"
-        raise UsageError(f"{where} must be {wanted} above 0, not '{text}'")
+        raise UsageError(f"{where} must be {wanted} above 0, not '{shortened(text)}'")
     return number

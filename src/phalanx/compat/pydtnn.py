@@ -1,7 +1,7 @@
 """PyDTNN's command line as settings: what each of its options means here.
 
-What PyDTNN takes when an option is absent is taken here, too: SGD with momentum 0.9 and a learning
-rate of 0.01 for one epoch. Its batch size is that of each rank. Nothing here imports torch.
+What PyDTNN takes when an option is absent is taken here, too, as the version has it that the
+command line is of. Its batch size is that of each rank. Nothing here imports torch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,12 @@ from typing import Any
 
 from phalanx.compat import pydtnn_names as names
 from phalanx.compat.pydtnn_options import Value, parse
+from phalanx.compat.pydtnn_schedules import schedule
+from phalanx.compat.pydtnn_versions import is_later, parameters
 from phalanx.errors import UsageError
 
-Given = Mapping[str, Any]
+#: PyDTNN's options by name: all of them with their values, or those that a user gave.
+Values = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -22,43 +25,59 @@ class Translation:
 
     settings: dict[str, Any]
     notes: tuple[str, ...]
+    #: Every option of PyDTNN's version with its value, in its order.
+    parameters: Mapping[str, Value]
 
 
 def translate(words: Sequence[str]) -> Translation:
     """What PyDTNN's options stand for; a UsageError for what there is no equivalent of."""
     given, ignored = parse(words)
+    later = is_later([*given, *ignored])
+    if given.get("blocking_mpi") and given.get("non_blocking_mpi"):
+        raise UsageError("--blocking_mpi and --non_blocking_mpi contradict each other: give one")
+    values = parameters(given, later=later)
+    measured = names.measures(str(values["loss_func"]), str(values.get("metrics", "")))
     notes: list[str] = []
     if ignored:
         notes.append(f"without a meaning here: {', '.join('--' + name for name in ignored)}")
     settings = (
-        names.model_settings(str(given.get("model", "simplecnn")))
-        | _data(given)
-        | _training(given)
-        | _optimizer(given, notes)
-        | _loss(given, notes)
-        | _schedule(given, notes)
-        | _parallelism(given, notes)
+        names.model_settings(str(values["model"]), later=later)
+        | _data(values, given, notes)
+        | _training(values)
+        | _optimizer(values, given, notes, later=later)
+        | _loss(measured, notes)
+        | schedule(values, notes, loss=measured.named)
+        | _parallelism(values, given, notes)
     )
-    return Translation(settings, tuple(notes))
+    return Translation(settings, tuple(notes), values)
 
 
-def _data(given: Given) -> dict[str, Any]:
-    name = names.dataset_name(given.get("dataset", "mnist"))
-    settings: dict[str, Any] = {"dataset": name}
+def _data(values: Values, given: Values, notes: list[str]) -> dict[str, Any]:
+    name = names.dataset_name(values["dataset"])
+    settings: dict[str, Any] = {"dataset": name, "normalise": False}
     folder = _folder(given, name)
     if folder is not None:
         settings["data_dir"] = folder
-    if given.get("flip_images"):
+    if values.get("flip_images"):
+        if values.get("flip_images_prob", 0.5) != 0.5:
+            raise UsageError(
+                f"--flip_images_prob={values['flip_images_prob']:g}: half of the images are "
+                "flipped here, each with probability 0.5: leave it out"
+            )
         settings["flip"] = True
-    if given.get("test_as_validation"):
+    unused = ("crop_images_size", "crop_images_prob")
+    idle = unused if values.get("flip_images") else (*unused, "flip_images_prob")
+    if found := [f"--{option}" for option in idle if option in given]:
+        notes.append(f"of changes to images that are not asked for: {', '.join(found)}")
+    if values["test_as_validation"]:
         # PyDTNN then leaves the training samples whole, whatever the split.
         settings["test_as_validation"] = True
     else:
-        settings["validation_split"] = given.get("validation_split", 0.2)
+        settings["validation_split"] = values["validation_split"]
     return settings
 
 
-def _folder(given: Given, name: str) -> Path | None:
+def _folder(given: Values, name: str) -> Path | None:
     paths = [
         Path(given[key]) for key in ("dataset_train_path", "dataset_test_path") if key in given
     ]
@@ -74,115 +93,107 @@ def _folder(given: Given, name: str) -> Path | None:
     return next(iter(folders), None)
 
 
-def _training(given: Given) -> dict[str, Any]:
+def _training(values: Values) -> dict[str, Any]:
     settings: dict[str, Any] = {
-        "epochs": given.get("num_epochs", 1),
-        "dtype": given.get("dtype", "float32"),
+        "epochs": 0 if values.get("evaluate_only") else values["num_epochs"],
+        "dtype": values["dtype"],
     }
-    if "global_batch_size" in given:
-        settings["batch_size"] = given["global_batch_size"]
+    if "global_batch_size" in values:
+        settings["batch_size"] = values["global_batch_size"]
     else:
-        settings["batch_size_per_rank"] = given.get("batch_size", 64)
-    if given.get("steps_per_epoch"):  # 0 stands for all
-        settings["steps_per_epoch"] = given["steps_per_epoch"]
-    if given.get("evaluate"):
+        settings["batch_size_per_rank"] = values["batch_size"]
+    if values["steps_per_epoch"]:  # 0 stands for all
+        settings["steps_per_epoch"] = values["steps_per_epoch"]
+    if values["evaluate"] and not values.get("evaluate_only"):
         settings["evaluate_first"] = True
+    if "weights_and_bias_filename" in values:
+        settings["weights"] = _weights(Path(values["weights_and_bias_filename"]))
+    if values.get("random_seed"):
+        settings["seed"] = values["random_seed"]
     return settings
 
 
-def _optimizer(given: Given, notes: list[str]) -> dict[str, Any]:
-    name = names.optimizer_name(given.get("optimizer", "SGD"))
-    settings: dict[str, Any] = {
-        "optimizer": name,
-        "learning_rate": given.get("learning_rate", 0.01),
-    }
-    used = {"learning_rate", "optimizer"}
-    options: list[str] = []
-    if name == "sgd":
-        used |= {"momentum", "nesterov"}
-        settings["momentum"] = given.get("momentum", 0.9)
-        options += ["nesterov=true"] if given.get("nesterov") else []
-    else:
-        used |= {"epsilon"}
-        options += [f"eps={given.get('epsilon', 1e-7)}"]
-    if given.get("learning_rate_scaling"):
-        notes.append(
-            "--learning_rate_scaling left out: gradients are averaged over the ranks here, and "
-            "the rate stays what it is; Phalanx's own way is --scale-learning-rate"
+def _weights(path: Path) -> Path:
+    if path.suffix.lower() == ".npz":
+        raise UsageError(
+            f"--weights_and_bias_filename={path}: PyDTNN's own files are pickled, and reading one "
+            "can run any code: give a run's model.safetensors"
         )
-    if given.get("decay"):
-        options.append(f"weight_decay={given['decay']}")
-        if name in ("adam", "nadam"):  # PyDTNN takes it off the weights, not into the moments
-            options.append("decoupled_weight_decay=true")
+    return path
+
+
+#: What each optimizer here makes use of.
+_USED: Mapping[str, tuple[str, ...]] = {
+    "sgd": ("momentum", "nesterov"),
+    "rmsprop": ("epsilon", "decay_rate", "rho"),
+    "adam": ("epsilon", "beta1", "beta2"),
+    "nadam": ("epsilon", "beta1", "beta2"),
+}
+
+
+def _optimizer(values: Values, given: Values, notes: list[str], *, later: bool) -> dict[str, Any]:
+    named = values["optimizer"]
+    name = names.optimizer_name(named)
+    settings: dict[str, Any] = {"optimizer": name, "learning_rate": values["learning_rate"]}
+    options: list[str] = []
+    used = _USED[name]
+    if name == "sgd":
+        plain = named.lower() == "sgd" and not later  # SGDMomentum is another one there
+        used = () if plain else used
+        settings["momentum"] = 0.0 if plain else values["momentum"]
+        options += ["nesterov=true"] if values.get("nesterov") else []
+        if not later and values["parallel"] == "data":
+            settings["scale_learning_rate"] = "linear"
+            notes.append("PyDTNN adds up gradients over the ranks: so the rate grows with them")
+    else:
+        options += [f"eps={values['epsilon']}"]
+    options += _decay(values, name, settings.get("momentum", 0.0))
     if name == "rmsprop":
-        used |= {"decay_rate", "rho"}
-        options.append(f"alpha={given.get('rho', given.get('decay_rate', 0.9))}")
+        options.append(f"alpha={values.get('rho', values.get('decay_rate'))}")
     if name in ("adam", "nadam"):
-        used |= {"beta1", "beta2"}
-        options.append(f"betas={given.get('beta1', 0.99)},{given.get('beta2', 0.999)}")
+        options.append(f"betas={values.get('beta1', 0.99)},{values.get('beta2', 0.999)}")
     notes += [
-        f"--{key} has no part in {name}"
-        for key in ("decay_rate", "rho", "beta1", "beta2", "epsilon", "momentum", "nesterov")
+        f"--{key} has no part in {named}"
+        for key in dict.fromkeys(key for keys in _USED.values() for key in keys)
         if key in given and key not in used
     ]
     return settings | ({"optimizer_options": " ".join(options)} if options else {})
 
 
-def _loss(given: Given, notes: list[str]) -> dict[str, Any]:
-    # Metrics come first: the loss is the last that can be one.
-    listed = f"{given.get('metrics', '')},{given.get('loss_func', '')}"
-    loss, metrics, unmeasured = names.loss_and_metrics(listed)
-    if unmeasured:
-        notes.append(f"not measured, because the loss is {loss}: {', '.join(unmeasured)}")
+def _decay(values: Values, optimizer: str, momentum: float) -> list[str]:
+    """PyDTNN takes the decay off the weights themselves, not into the gradients."""
+    if not values.get("decay"):
+        return []
+    if optimizer in ("adam", "nadam"):
+        return [f"weight_decay={values['decay']}", "decoupled_weight_decay=true"]
+    if optimizer == "sgd" and not momentum:  # where that makes no difference
+        return [f"weight_decay={values['decay']}"]
+    raise UsageError(
+        f"--decay={values['decay']:g}: PyDTNN takes it off the weights, and torch's {optimizer} "
+        "would put it into the gradients: leave it out, or take --optimizer=Adam"
+        + (", or --momentum=0" if optimizer == "sgd" else "")
+    )
+
+
+def _loss(measured: names.Measures, notes: list[str]) -> dict[str, Any]:
+    loss = measured.loss
+    if measured.unmeasured:
+        notes.append(f"not measured, because the loss is {loss}: {', '.join(measured.unmeasured)}")
     if loss in ("squared-error", "absolute-error"):
         notes.append(f"{loss} compares the outputs as they are: PyDTNN's models end in a softmax")
-    return {"loss": loss} | ({"metrics": metrics} if metrics else {})
+    return {"loss": loss} | ({"metrics": measured.metrics} if measured.metrics else {})
 
 
-def _schedule(given: Given, notes: list[str]) -> dict[str, Any]:
-    settings: dict[str, Any] = {}
-    for name in str(given.get("lr_schedulers", "")).replace(" ", "").split(","):
-        if name == "warm_up":
-            settings["warm_up"] = float(given.get("warm_up_epochs", 5))
-        elif name == "stop_at_loss":
-            settings["stop_at"] = _goal(given)
-        elif name == "model_checkpoint":
-            settings["keep_best"] = True
-        elif name == "early_stopping":
-            settings["patience"] = given.get("early_stopping_patience", 10)
-        elif name in ("reduce_lr_on_plateau", "reduce_lr_every_nepochs"):
-            epochs = "patience" if name == "reduce_lr_on_plateau" else "nepochs"
-            settings["schedule"] = "plateau" if name == "reduce_lr_on_plateau" else "step"
-            settings["schedule_epochs"] = given.get(f"{name}_{epochs}", 5)
-            settings["schedule_factor"] = given.get(f"{name}_factor", 0.1)
-        elif name:
-            notes.append(f"--lr_schedulers: {name} has no equivalent here")
-    return settings
-
-
-def _goal(given: Given) -> str:
-    """What to stop at: a validation accuracy, which PyDTNN has in per cent, or a loss."""
-    value = given.get("stop_at_loss_threshold")
-    if not value:
-        raise UsageError("--lr_schedulers=stop_at_loss needs --stop_at_loss_threshold")
-    if "accuracy" in str(given.get("stop_at_loss_metric", "val_accuracy")):
-        return f"accuracy={value / 100 if value > 1 else value:g}"
-    return f"loss={value:g}"
-
-
-def _parallelism(given: Given, notes: list[str]) -> dict[str, Any]:
-    parallel = given.get("parallel", "sequential")
+def _parallelism(values: Values, given: Values, notes: list[str]) -> dict[str, Any]:
+    parallel = values["parallel"]
     if parallel not in ("sequential", "data"):
         raise UsageError(f"--parallel is sequential or data, not '{parallel}'")
-    if given.get("blocking_mpi") and given.get("non_blocking_mpi"):
-        raise UsageError("--blocking_mpi and --non_blocking_mpi contradict each other: give one")
     settings: dict[str, Any] = {"strategy": "single" if parallel == "sequential" else "allreduce"}
-    blocking: Value = given.get("blocking_mpi", not given.get("non_blocking_mpi", False))
-    if parallel == "data" and not blocking:
+    if parallel == "data" and not values["blocking_mpi"]:
         settings["overlap"] = True
-    if given.get("profile"):
+    if values["profile"]:
         settings["profile"] = True
-    if given.get("tracing"):
+    if values["tracing"]:
         settings["trace"] = Path("trace.json")
         notes.append("--tracing: trace.json is for ui.perfetto.dev, not for Extrae's tools")
     if "enable_gpu" in given:

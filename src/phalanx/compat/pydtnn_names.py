@@ -1,6 +1,7 @@
 """PyDTNN's names for models, data sets, optimizers and losses, and ours for them. Without torch."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from phalanx import data, models
@@ -8,6 +9,11 @@ from phalanx.wording import unknown
 
 #: Models that are spelt otherwise here.
 _MODELS: Mapping[str, dict[str, Any]] = {
+    "simplecnn": {"model": "pydtnn-simplecnn"},
+    **{
+        name: {"model": f"pydtnn-{name}"} for name in ("vgg1", "vgg2", "vgg3", "vgg3do", "vgg3dobn")
+    },
+    "densenet": {"model": "densenet121-k12"},
     "simplemlp": {"model": "mlp", "hidden": (512, 512, 512)},
     "vgg11bn": {"model": "vgg11-bn"},
     "vgg16bn": {"model": "vgg16-bn"},
@@ -17,6 +23,7 @@ _MODELS: Mapping[str, dict[str, Any]] = {
 }
 #: What PyDTNN's names of models end with: here the samples say which stem a model gets.
 _ENDINGS = ("_mnist", "_cifar10", "_imagenet")
+_LATER_SIMPLECNN = {"model": "pydtnn-simplecnn-dropout"}
 
 _DATASETS = {"mnist": "mnist", "cifar10": "cifar10", "imagenet": "images"}
 
@@ -39,20 +46,41 @@ LOSSES: Mapping[str, tuple[str, str | None]] = {
     "regression_mae": ("absolute-error", "mae"),
 }
 #: Measured anyway, whatever the loss is.
-ACCURACY = "categorical_accuracy"
+_ACCURACY = ("categorical_accuracy", "accuracy")
+#: What can be measured, but is no loss.
+_METRICS = {
+    "precision": "precision",
+    "recall": "recall",
+    "multiclass_confusion_matrix": "confusion",
+}
+_LOSS = "categorical_cross_entropy"
 
 
-def model_settings(name: str) -> dict[str, Any]:
-    """The settings for a model."""
+@dataclass(frozen=True)
+class Measures:
+    """What PyDTNN's lists of functions stand for."""
+
+    #: PyDTNN's name for the loss.
+    named: str
+    loss: str
+    metrics: tuple[str, ...]
+    #: PyDTNN's names of what is not measured here.
+    unmeasured: tuple[str, ...]
+
+
+def model_settings(name: str, *, later: bool) -> dict[str, Any]:
+    """The settings for a model, as a `later` version of PyDTNN has it or as the first."""
     base = name.lower()
+    if later and base == "simplecnn":
+        return dict(_LATER_SIMPLECNN)
     for ending in _ENDINGS:
         base = base.removesuffix(ending)
     if base in _MODELS:
         return dict(_MODELS[base])
     ours = [one for one in models.model_names() if one not in ("mlp", "logistic", "lenet5")]
-    if base in ours:
+    theirs = [one for one in ours if "-" not in one and one not in _MODELS]
+    if base in theirs:
         return {"model": base}
-    theirs = [one for one in ours if "-" not in one]
     raise unknown("model", name, known=(*_MODELS, *theirs))
 
 
@@ -72,19 +100,22 @@ def optimizer_name(name: str) -> str:
     raise unknown("optimizer", name, known=("SGD", "Adam", "Nadam", "RMSProp"))
 
 
-def loss_and_metrics(listed: str) -> tuple[str, tuple[str, ...], list[str]]:
-    """From a list with commas: our loss, our metrics, and those that are not measured.
-
-    The last function that can be a loss is the loss; the others are metrics.
-    """
-    names = [name.strip() for name in listed.split(",") if name.strip()]
-    for name in names:
-        if name not in LOSSES and name != ACCURACY:
-            raise unknown("loss or metric", name, known=(ACCURACY, *LOSSES))
-    losses = [name for name in names if name in LOSSES] or ["categorical_cross_entropy"]
-    metrics = [(name, LOSSES[name][1]) for name in losses[:-1]]
-    return (
-        LOSSES[losses[-1]][0],
-        tuple(dict.fromkeys(ours for _, ours in metrics if ours is not None)),
-        [name for name, ours in metrics if ours is None],
+def measures(functions: str, metrics: str) -> Measures:
+    """The last of the functions that can be a loss is the loss; all others are metrics."""
+    listed, more = _split(functions), _split(metrics)
+    for name in (*listed, *more):
+        if name not in (*LOSSES, *_METRICS, *_ACCURACY):
+            raise unknown("loss or metric", name, known=(*_ACCURACY, *LOSSES, *_METRICS))
+    loss = next((name for name in reversed(listed) if name in LOSSES), _LOSS)
+    others = [name for name in (*listed, *more) if name not in (*_ACCURACY, loss)]
+    ours = {name: _METRICS.get(name) or LOSSES[name][1] for name in others}
+    return Measures(
+        named=loss,
+        loss=LOSSES[loss][0],
+        metrics=tuple(dict.fromkeys(one for one in ours.values() if one is not None)),
+        unmeasured=tuple(name for name, one in ours.items() if one is None),
     )
+
+
+def _split(listed: str) -> list[str]:
+    return [name.strip() for name in listed.split(",") if name.strip()]

@@ -26,9 +26,11 @@ OPTIONS: Mapping[str, type[str] | type[int] | type[float] | type[bool]] = {
     "steps_per_epoch": int,
     "num_epochs": int,
     "evaluate": bool,
+    "evaluate_only": bool,
+    "weights_and_bias_filename": str,
+    "random_seed": int,
     "optimizer": str,
     "learning_rate": float,
-    "learning_rate_scaling": bool,
     "decay": float,
     "decay_rate": float,
     "rho": float,
@@ -40,13 +42,22 @@ OPTIONS: Mapping[str, type[str] | type[int] | type[float] | type[bool]] = {
     "loss_func": str,
     "metrics": str,
     "flip_images": bool,
+    "flip_images_prob": float,
+    "crop_images_size": int,
+    "crop_images_prob": float,
     "lr_schedulers": str,
     "warm_up_epochs": int,
+    "early_stopping_metric": str,
     "early_stopping_patience": int,
+    "model_checkpoint_metric": str,
+    "model_checkpoint_save_freq": int,
     "stop_at_loss_metric": str,
     "stop_at_loss_threshold": float,
+    "reduce_lr_on_plateau_metric": str,
+    "reduce_lr_on_plateau_min_lr": float,
     "reduce_lr_on_plateau_factor": float,
     "reduce_lr_on_plateau_patience": int,
+    "reduce_lr_every_nepochs_min_lr": float,
     "reduce_lr_every_nepochs_factor": float,
     "reduce_lr_every_nepochs_nepochs": int,
     "parallel": str,
@@ -58,7 +69,18 @@ OPTIONS: Mapping[str, type[str] | type[int] | type[float] | type[bool]] = {
     "dtype": str,
 }
 
-#: Options that change nothing here: how PyDTNN computes, and refinements of what is refused.
+#: What the newest version calls some of them.
+_SPELLINGS: Mapping[str, str] = {
+    **{
+        f"optimizer_{name}": name
+        for name in ("momentum", "decay", "nesterov", "beta1", "beta2", "epsilon", "rho")
+    },
+    "schedulers": "lr_schedulers",
+    "dataset_path": "dataset_train_path",
+    "use_blocking_mpi": "blocking_mpi",
+}
+
+#: Options that change nothing here: how PyDTNN computes.
 _UNUSED = (
     *("enable_best_of", "enable_memory_cache", "enable_conv_i2c", "enable_conv_gemm"),
     *("enable_conv_winograd", "enable_conv_direct", "enable_fused_bn_relu"),
@@ -68,20 +90,21 @@ _UNUSED = (
     *("cpu_speed", "memory_bw", "network_bw", "network_lat", "network_alg", "tensor_format"),
     *("conv_direct_method", "conv_direct_methods_for_best_of", "tracer_output"),
     *("tracer_pmlib_server", "tracer_pmlib_port", "tracer_pmlib_device"),
-    *("reduce_lr_on_plateau_min_lr", "reduce_lr_every_nepochs_min_lr"),
-    *("early_stopping_metric", "reduce_lr_on_plateau_metric", "model_checkpoint_metric"),
-    *("model_checkpoint_save_freq", "flip_images_prob", "crop_images_size", "crop_images_prob"),
-    "history_file",
 )
 
 #: Options that ask for something else than they can get here, and the way out.
 REFUSED: Mapping[str, str] = {
     "use_synthetic_data": "use `phalanx train --dataset synthetic`",
     "crop_images": "use `phalanx train --crop N`, which moves images by up to N pixels",
-    "weights_and_bias_filename": "use `phalanx train --weights FILE` with a model.safetensors",
-    "evaluate_only": "use `phalanx evaluate RUN`",
+    "learning_rate_scaling": "PyDTNN divides the rate by its ranks: give the rate that comes out",
+    "history_file": "leave it out: every run's folder has a history.csv",
+    "warm_up_batches": "give --warm_up_epochs",
+    "normalize": "use `phalanx train --normalise`",
+    "augment_flip": "give --flip_images",
+    "augment_crop": "use `phalanx train --crop N`, which moves images by up to N pixels",
 }
 
+#: What says no as a switch, and none as a number.
 _SWITCH = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _DESCRIBED = {str: "a word", int: "a whole number", float: "a number", bool: "True or False"}
 
@@ -103,6 +126,7 @@ def parse(words: Sequence[str]) -> tuple[dict[str, Value], list[str]]:
             ignored.append(name)
         elif name in REFUSED:
             _refuse(name, value)
+            given[name] = False
         else:
             given[name] = _value(name, value)
     return given, ignored
@@ -114,13 +138,14 @@ def _name(word: str) -> tuple[str, str | None]:
         raise UsageError(f"'{word}' is no option of PyDTNN: those begin with --")
     flag, equals, value = word[2:].partition("=")
     name = flag.replace("-", "_")
+    name = _SPELLINGS.get(name, name)
     if name not in (*OPTIONS, *REFUSED, *_UNUSED):
         raise unknown("option of PyDTNN", name, known=(*OPTIONS, *REFUSED))
     return name, value if equals else None
 
 
 def _refuse(name: str, value: str | None) -> None:
-    if value is None or _SWITCH.get(value.lower(), True):
+    if value is None or _SWITCH.get(value.lower().removesuffix(".0"), True):
         raise UsageError(f"--{name} has no equivalent here: {REFUSED[name]}")
 
 

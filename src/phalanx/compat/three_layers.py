@@ -8,7 +8,7 @@
     numEpochs=50
     learningRate=0.1
     batchSize=10            # samples a step and rank
-    parallelism=4           # ranks
+    parallelism=4           # ranks; later files have no such line, and leave them to mpirun
 
 All three layers are sigmoid, and what one hands to the next is standardised. The loss is the
 squared error, summed over outputs, samples and ranks: the program that these files come from adds
@@ -22,7 +22,9 @@ from typing import Any
 
 from phalanx import data
 from phalanx.compat.key_values import Kinds, is_recognised, parse
+from phalanx.documents import read_text
 from phalanx.errors import UsageError
+from phalanx.strategies.registry import resolve
 
 _KINDS: Kinds = {
     "inputdataDims": int,
@@ -35,6 +37,8 @@ _KINDS: Kinds = {
     "batchSize": int,
     "parallelism": int,
 }
+#: Its later files leave the ranks to the launcher alone.
+_OPTIONAL = ("parallelism",)
 
 
 def read_three_layers(
@@ -46,12 +50,12 @@ def read_three_layers(
     So are the ranks if they are `launched` already.
     """
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        text = read_text(path)
     except (OSError, UnicodeDecodeError):
         return None  # whoever reads it as another kind says what is wrong
     if not is_recognised(text, _KINDS):
         return None
-    values = parse(text, _KINDS, source=str(path))
+    values = parse(text, _KINDS, source=str(path), optional=_OPTIONAL)
     outputs, classes = values["outputLayerNeurons"], values["labelOnehotDims"]
     if outputs != classes:
         raise UsageError(
@@ -61,7 +65,8 @@ def read_three_layers(
     settings = _training(values) | _network(values, flags) | _data(values, flags, source=path)
     if flags.get("batch_size") is None:
         settings["batch_size_per_rank"] = values["batchSize"]
-    if not launched and flags.get("strategy") != "single":
+    alone = resolve(flags.get("strategy") or "") == "single"
+    if "parallelism" in values and not launched and not alone:
         settings["ranks"] = values["parallelism"]
     return settings
 
@@ -69,7 +74,9 @@ def read_three_layers(
 def _training(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "epochs": values["numEpochs"],
+        "optimizer": "sgd",
         "learning_rate": values["learningRate"],
+        "normalise": False,
         "loss": "squared-error",
         "reduction": "sum",
     }

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phalanx.data.tables.cells import LARGEST_NUMBER
 from phalanx.data.tables.class_count import MOST_LABELS, check_class_count
 from phalanx.errors import DataError
 
@@ -37,12 +38,19 @@ def scale_of(dtype: np.dtype[Any]) -> float:
 
 def check_finite(inputs: Array, *, where: str) -> None:
     """Raise a DataError with the first sample that has a value which is no number."""
-    if inputs.dtype.kind == "f" and not np.isfinite(inputs).all():
-        at = np.argwhere(~np.isfinite(inputs))[0].tolist()
+    if inputs.dtype.kind == "f" and not (finite := is_finite(inputs)).all():
+        at = np.argwhere(~finite)[0].tolist()
         raise DataError(f"{where}: value {inputs[tuple(at)]} at {at}; only finite numbers will do")
 
 
-def as_labels(array: Array, *, where: str, first: int = 0) -> Tensor:
+def is_finite(values: Array) -> Array:
+    """Which values are numbers that models compute with; larger ones are infinite to them."""
+    if values.dtype.itemsize <= 4:
+        return np.asarray(np.isfinite(values))
+    return np.asarray(np.abs(values) <= LARGEST_NUMBER)  # which a NaN is not
+
+
+def as_labels(array: Array, *, where: str, first: int) -> Tensor:
     """Whole numbers, counted from `first`, as targets that count from 0.
 
     A DataError for any other number, and for more classes than there may be.
@@ -55,7 +63,7 @@ def as_labels(array: Array, *, where: str, first: int = 0) -> Tensor:
     if wrong.size:
         raise DataError(
             f"{where}: {flat[wrong[0]]} at position {wrong[0]}; classes are whole numbers "
-            f"from {first}, and regression is not supported"
+            f"from {first}, other numbers are for --task regression"
         )
     largest = flat.max(initial=first)
     check_class_count(

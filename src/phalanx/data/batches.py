@@ -1,15 +1,20 @@
 """Global batches in an order that the seed and the epoch fix, cut alike by every rank."""
 
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+import math
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import pairwise
-from typing import final
+from typing import Any, final
 
 import torch
 from torch import Tensor
 
+from phalanx.comm.base import Communicator
+from phalanx.data.own.collected import Taken
+from phalanx.data.own.nest import Nest
+from phalanx.data.own.paired import Paired
 from phalanx.data.seeding import generator
 from phalanx.data.split import Samples, Split
 from phalanx.data.transforms import Draw
@@ -40,17 +45,26 @@ def batch_count(count: int, batch_size: int) -> int:
     return -(-count // batch_size)
 
 
+Weigh = Callable[[Any], float | Tensor]
+
+
+def plain(targets: Any) -> Any:
+    """What a user's function is given: the nest itself, or the tensor."""
+    return targets.value if isinstance(targets, Nest) else targets
+
+
 @final
 @dataclass(eq=False, slots=True)
 class Batch:
     """A global batch, the same on every rank; samples are copied only when a part is taken.
 
     `draw` is what random transforms depend on. If there is a `following` batch, whoever takes a
-    part will want the same part of that one next, and it is fetched meanwhile. Samples are made in
-    CPU memory; those of a part then move to the `device`, if there is one.
+    part will want the same part of that one next, and its source is asked for it meanwhile; and of
+    those behind it, as many as the source asks for `ahead`. Samples are made in CPU memory; those
+    of a part then move to the `device`, if there is one.
     """
 
-    source: Split
+    source: Split | Taken | Paired
     indices: Tensor
     dtype: torch.dtype = torch.float32
     draw: Draw | None = None
@@ -58,7 +72,10 @@ class Batch:
     device: torch.device | None = None
     #: How many steps of the training came before it: what random numbers depend on, too.
     step: int = 0
-    _ahead: dict[tuple[int, int], Future[Tensor]] | None = field(default=None, init=False)
+    _asked: dict[tuple[int, int], Future[Any] | None] = field(default_factory=dict, init=False)
+    #: What `agree_on_weight` has found, and read on the way.
+    _weight: float | None = field(default=None, init=False)
+    _read: dict[tuple[int, int], Samples] | None = field(default=None, init=False)
 
     @property
     def size(self) -> int:
@@ -69,36 +86,71 @@ class Batch:
         """The samples of one part when the batch is `cut` in `of` parts; there may be none."""
         if not 0 <= index < of:
             raise UsageError(f"a batch cut in {of} has parts 0 to {of - 1}, got {index}")
-        fetched = None if self._ahead is None else self._ahead.pop((index, of), None)
-        samples = self.source.take(
+        samples = None if self._read is None else self._read.pop((index, of), None)
+        samples = self._take(index, of) if samples is None else samples
+        return samples if self.device is None else samples.to(self.device)
+
+    def _take(self, index: int, of: int) -> Samples:
+        self._ask_ahead(index, of)
+        asked = self._asked.pop((index, of), None)
+        return self.source.take(
             self._indices_of(index, of),
             dtype=self.dtype,
             draw=self.draw,
-            fetched=None if fetched is None else fetched.result(),
+            fetched=None if asked is None else asked.result(),
         )
-        if self.following is not None:
-            self.following._fetch_ahead(index, of)
-        return samples if self.device is None else samples.to(self.device)
 
     def whole(self) -> Samples:
         """All samples of the batch."""
         return self.part(0, of=1)
+
+    def targets(self) -> Any:
+        """The targets of all samples, without their inputs."""
+        return self.source.take_targets(self.indices, dtype=self.dtype)
+
+    def weight(self, weigh: "Weigh") -> float:
+        """What the targets of all samples weigh together."""
+        return float(weigh(plain(self.targets()))) if self._weight is None else self._weight
+
+    def agree_on_weight(self, comm: Communicator, weigh: "Weigh", *, pieces: int) -> None:
+        """Collective. Find that out together, if no rank is to read the samples of others.
+
+        In so many pieces, which ranks take as they take parts: what is read here need not be read
+        again. Their sum does not depend on who had which.
+        """
+        if self.source.has_targets:
+            return
+        of_ranks = cut(pieces, comm.size)
+        mine = of_ranks[comm.rank]
+        keys = [(piece, pieces) for piece in range(mine.start, mine.stop)]
+        for key in keys:
+            self._ask_ahead(*key)
+        self._read = {key: self._take(*key) for key in keys}
+        read = self._read.values()
+        weights = [float(weigh(plain(one.targets))) if len(one.targets) else 0.0 for one in read]
+        everyone = torch.empty(pieces, dtype=torch.float64)
+        counts = [part.stop - part.start for part in of_ranks]
+        comm.allgather(torch.tensor(weights, dtype=torch.float64), everyone, counts=counts)
+        self._weight = math.fsum(everyone.tolist())
 
     def _indices_of(self, index: int, of: int) -> Tensor:
         size, larger = divmod(self.indices.shape[0], of)
         start = index * size + min(index, larger)  # as `cut` has it, for one part alone
         return self.indices[start : start + size + (index < larger)]
 
-    def _fetch_ahead(self, index: int, of: int) -> None:
-        if self._ahead is None:
-            self._ahead = {}
-        if (index, of) not in self._ahead:
-            indices = self._indices_of(index, of)
-            self._ahead[index, of] = _thread().submit(self.source.fetch, indices)
+    def _ask_ahead(self, index: int, of: int) -> None:
+        """Have a part of this batch and of those that follow read, if nobody has before."""
+        ahead = self.source.ahead
+        batch: Batch | None = self if ahead else None
+        while batch is not None and ahead >= 0:
+            if (index, of) not in batch._asked:
+                indices = batch._indices_of(index, of)
+                batch._asked[index, of] = batch.source.ask(indices, batch.draw)
+            batch, ahead = batch.following, ahead - 1
 
 
 def batches(
-    split: Split,
+    split: Split | Taken | Paired,
     *,
     batch_size: int,
     seed: int,
@@ -108,13 +160,14 @@ def batches(
     shuffle: bool = True,
     seen: int = 0,
     step: int = 0,
+    most: float = math.inf,
 ) -> Iterator[Batch]:
     """One epoch's global batches: every sample once, the last batch perhaps smaller.
 
     An epoch that was interrupted goes on behind the samples that were `seen`. `step` is the number
-    that the first batch has in the training.
+    that the first batch has in the training. There are as many batches as samples last, and `most`.
     """
-    count = batch_count(len(split) - seen, batch_size)
+    count = int(min(batch_count(len(split) - seen, batch_size), most))
     indices = order(len(split), seed=seed, epoch=epoch) if shuffle else torch.arange(len(split))
     draw = Draw(seed, epoch)
     one_by_one = (
@@ -128,19 +181,16 @@ def batches(
         )
         for number in range(count)
     )
-    return one_by_one if split.source is None else _linked(one_by_one)
+    return linked(one_by_one, ahead=split.ahead)
 
 
-def _linked(one_by_one: Iterator[Batch]) -> Iterator[Batch]:
-    """The batches, each of which knows the one that follows."""
-    current = next(one_by_one, None)
-    while current is not None:
-        current.following = following = next(one_by_one, None)
-        yield current
-        current = following
-
-
-@cache
-def _thread() -> ThreadPoolExecutor:
-    """The thread that fetches ahead; a fork would not do, beside MPI."""
-    return ThreadPoolExecutor(1, thread_name_prefix="fetch")
+def linked(one_by_one: Iterator[Batch], *, ahead: int) -> Iterator[Batch]:
+    """The batches, each of which knows so many that follow."""
+    known: deque[Batch] = deque()
+    for batch in one_by_one:
+        if known:
+            known[-1].following = batch
+        known.append(batch)
+        if len(known) > ahead:
+            yield known.popleft()
+    yield from known

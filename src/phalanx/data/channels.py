@@ -41,6 +41,20 @@ def with_channels_first(inputs: Tensor | Source) -> Tensor | Source:
     return ChannelsFirst(inputs) if _has_channels_last(inputs.shape, dtype) else inputs
 
 
+def as_stored(inputs: Tensor | Source, shape: tuple[int, ...]) -> Tensor | Source:
+    """The same samples, of which images get the channels first if they are then of this shape.
+
+    Where the shape is known, it does not matter what images and what else samples can be.
+    """
+    there = tuple(inputs.shape[1:]) if isinstance(inputs, Tensor) else inputs.shape
+    if len(there) not in (2, 3) or there == shape:
+        return inputs
+    height, width, *channels = there
+    if (*(channels or [1]), height, width) != shape:
+        return inputs
+    return _moved(inputs) if isinstance(inputs, Tensor) else ChannelsFirst(inputs)
+
+
 def _has_channels_last(shape: tuple[int, ...], dtype: torch.dtype) -> bool:
     """Whether samples are images that lack a channel or have the channels last.
 

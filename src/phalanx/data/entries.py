@@ -5,13 +5,19 @@ from dataclasses import dataclass
 from phalanx.data.options import (
     CACHE,
     CLASSES,
+    CONTEXT_LENGTH,
     DROP,
+    ENCODING,
+    MISSING,
+    MOST_CATEGORIES,
     RESIZE,
     SAMPLES,
     SHAPE,
     SKIP_BAD,
     TARGET,
     TEST_SPLIT,
+    TOKENS,
+    WINDOW_STEP,
 )
 from phalanx.options import Option
 
@@ -32,7 +38,8 @@ class DatasetEntry:
     looked for in other ways says what it `wanted`, and has a `check`, as module:function, which is
     called with the path and the options and does without torch.
 
-    Sizes that only the files can tell are words.
+    Sizes that only the files can tell are words. The last four are what a training takes that does
+    not say otherwise: `deep_epochs` for deep networks, and whether inputs are normalised.
     """
 
     name: str
@@ -48,6 +55,16 @@ class DatasetEntry:
     options: tuple[Option, ...] = ()
     #: Whether the seed of a run decides what is in it, or what it is tested with.
     takes_seed: bool = False
+    #: Whether it is embedded only where a user names no path.
+    takes_path: bool = False
+    #: Whether samples are the numbers of tokens, and targets those that follow.
+    has_tokens: bool = False
+    #: Whether its targets may be other than classes, as the run's task says or they show.
+    takes_task: bool = False
+    epochs: int = 10
+    deep_epochs: int = 10
+    batch_size: int = 64
+    normalise: bool = False
 
     @property
     def file_list(self) -> str:
@@ -64,6 +81,10 @@ ENTRIES = (
         input_shape=(4,),
         classes=3,
         files=("iris.csv",),
+        epochs=60,
+        deep_epochs=60,
+        batch_size=16,
+        normalise=True,
     ),
     DatasetEntry(
         name="digits",
@@ -73,6 +94,9 @@ ENTRIES = (
         input_shape=(1, 8, 8),
         classes=10,
         files=("digits.npz",),
+        epochs=30,
+        deep_epochs=10,
+        normalise=True,
     ),
     DatasetEntry(
         name="mnist",
@@ -81,6 +105,9 @@ ENTRIES = (
         input_shape=(1, 28, 28),
         classes=10,
         files=IDX_FILES,
+        epochs=5,
+        deep_epochs=3,
+        normalise=True,
     ),
     DatasetEntry(
         name="fashion-mnist",
@@ -89,6 +116,9 @@ ENTRIES = (
         input_shape=(1, 28, 28),
         classes=10,
         files=IDX_FILES,
+        epochs=10,
+        deep_epochs=5,
+        normalise=True,
     ),
     DatasetEntry(
         name="cifar10",
@@ -98,6 +128,9 @@ ENTRIES = (
         classes=10,
         wanted="data_batch_1 … 5 and test_batch, as .bin or as pickles",
         check="phalanx.data.formats.cifar10_files:check",
+        epochs=20,
+        deep_epochs=20,
+        normalise=True,
     ),
     DatasetEntry(
         name="images",
@@ -114,26 +147,32 @@ ENTRIES = (
     DatasetEntry(
         name="csv",
         module="phalanx.data.tables.csv",
-        summary="your own table: numbers as they are, words one-hot, the last column the class "
-        "unless --target names another",
+        summary="your own table: numbers as they are, words one-hot, the last column the class or "
+        "the value unless --target names others",
         input_shape=("columns",),
         classes="any",
         wanted="one *.csv, *.tsv or *.data, plain or .gz, or train.csv and test.csv; "
         "or --data-dir FILE",
         check="phalanx.data.tables.columns:check",
-        options=(TARGET, DROP, TEST_SPLIT),
+        options=(TARGET, DROP, MISSING, MOST_CATEGORIES, SKIP_BAD, ENCODING, TEST_SPLIT),
         takes_seed=True,
+        takes_task=True,
+        epochs=30,
+        deep_epochs=30,
+        normalise=True,
     ),
     DatasetEntry(
         name="mat",
         module="phalanx.data.formats.mat",
-        summary="your own MATLAB file with X, a sample a row, and y, which counts classes from 1",
+        summary="your own MATLAB file with X, a sample a row, and y, which counts classes from 1, "
+        "or has values",
         input_shape=("columns",),
         classes="any",
         wanted="one *.mat; or --data-dir FILE",
         check="phalanx.data.formats.mat_file:check",
         options=(TEST_SPLIT,),
         takes_seed=True,
+        takes_task=True,
     ),
     DatasetEntry(
         name="npz",
@@ -145,6 +184,7 @@ ENTRIES = (
         check="phalanx.data.formats.npz_files:check",
         options=(TEST_SPLIT,),
         takes_seed=True,
+        takes_task=True,
     ),
     DatasetEntry(
         name="synthetic",
@@ -155,5 +195,25 @@ ENTRIES = (
         classes="any",
         options=(SHAPE, CLASSES, SAMPLES),
         takes_seed=True,
+        takes_task=True,
+        epochs=5,
+        deep_epochs=5,
+    ),
+    DatasetEntry(
+        name="text",
+        module="phalanx.data.text.samples",
+        summary="your own text, or embedded tales: characters or bytes, each with the one behind "
+        "it; tested with its end",
+        embedded=True,
+        takes_path=True,
+        input_shape=("tokens",),
+        classes="any",
+        wanted="a file, or a folder with train.txt and test.txt or any *.txt",
+        check="phalanx.data.text.files:check",
+        options=(TOKENS, CONTEXT_LENGTH, WINDOW_STEP, ENCODING, TEST_SPLIT),
+        has_tokens=True,
+        epochs=8,
+        deep_epochs=8,
+        batch_size=32,
     ),
 )

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from phalanx.errors import DataError
+from phalanx.files import what_it_is
 
 VARIABLE = "PHALANX_DATA"
 
@@ -69,7 +70,11 @@ def only_file(name: str, path: Path, *, suffixes: tuple[str, ...]) -> Path:
         return path
     if not path.exists():
         raise DataError(f"{name}: {path} does not exist; searched for a file {wanted}. {fix(name)}")
-    found = sorted(one for one in path.iterdir() if one.name.lower().endswith(suffixes))
+    if (what := what_it_is(path)) is not None:
+        raise DataError(f"{name}: {path} is {what}, not a file {wanted}. {fix(name)}")
+    # Hidden ones are no data: macOS writes ._data.csv beside data.csv.
+    there = (one for one in path.iterdir() if not one.name.startswith("."))
+    found = sorted(one for one in there if one.name.lower().endswith(suffixes))
     found = [one for one in found if one.is_file()]
     if not found:
         raise DataError(f"{name}: {path} lacks a file {wanted}. {fix(name)}")

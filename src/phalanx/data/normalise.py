@@ -74,7 +74,7 @@ def _moments(split: Split, chunk: range, channels: int) -> _Moments:
 
 def _moments_of_piece(split: Split, piece: range, channels: int) -> _Moments:
     indices = torch.arange(piece.start, piece.stop)
-    inputs = split.take(indices, dtype=torch.float64).inputs
+    inputs = split.take(indices, dtype=torch.float64).inputs.to(torch.float64)
     by_channel = inputs.reshape(len(indices), channels, -1).transpose(0, 1).reshape(channels, -1)
     variance, mean = torch.var_mean(by_channel, dim=1, correction=0)
     values = by_channel.shape[1]

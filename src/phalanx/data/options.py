@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from phalanx.data.tables.encoding import check_encoding
 from phalanx.errors import UsageError
 from phalanx.options import Option, check_values, names_of
 from phalanx.wording import flag
 
 _LARGEST_SIDE = 1 << 16
+#: What a text can be made of.
+CHARACTERS, BYTES = "characters", "bytes"
 
 
 def parse_shape(text: str, *, option: str, dimensions: int | None = None) -> tuple[int, ...]:
@@ -50,8 +53,9 @@ POOL = Option(
 NORMALISE = Option(
     "normalise",
     bool,
-    "Bring each channel or column to mean 0 and deviation 1, by training samples.",
+    "Bring each channel or column to mean 0 and deviation 1, by training samples",
     default=False,
+    default_words="by data set: `phalanx datasets`",
 )
 FLIP = Option("flip", bool, "Mirror images left to right at random, in training.", default=False)
 CROP = Option("crop", int, "Move images by up to N pixels at random, in training.", at_least=1)
@@ -65,35 +69,89 @@ TEST_SPLIT = Option(
     below=1,
 )
 TARGET = Option(
-    "target", str, "name or number of the column with the classes", default_words="the last"
+    "target",
+    str,
+    "name or number of the column with the classes, labels or values, or of several",
+    default_words="the last",
 )
 DROP = Option("drop", str, "columns to leave out, by name or number, separated by commas.")
+MISSING = Option(
+    "missing",
+    str,
+    "what stands in for missing values, by the training rows: for numbers their mean, median or "
+    "most frequent one, for words the most frequent one; or category: a category of its own for "
+    "words, and for numbers the mean and an input that says so",
+    default="refuse",
+    choices=("refuse", "mean", "median", "most-frequent", "category"),
+)
+MOST_CATEGORIES = Option(
+    "most_categories",
+    int,
+    "how many different words a column may have, an input each",
+    default_words="100, or half as many as rows if those are fewer",
+    at_least=1,
+)
+ENCODING = Option(
+    "encoding",
+    str,
+    "how text is encoded, such as cp1252, latin-1 or utf-16",
+    default_words="what its byte order mark says, or utf-8",
+    rule=check_encoding,
+)
 SKIP_BAD = Option(
     "skip_bad",
     bool,
-    "leave out files that cannot be read, rather than stop at the first.",
+    "leave out images and rows that cannot be read, rather than stop at the first.",
     default=False,
 )
-CACHE = Option("cache", int, "MiB of decoded images that each rank keeps", default=512, at_least=0)
+CACHE = Option(
+    "cache", int, "MiB of decoded images that the ranks of a host keep", default=512, at_least=0
+)
 SHAPE = Option("shape", str, "the shape of a sample", default="3x32x32", rule=_check_sizes)
-CLASSES = Option("classes", int, "the number of classes", default=10, at_least=2)
+CLASSES = Option(
+    "classes",
+    int,
+    "the number of classes, or of labels, or of values in a regression",
+    default_words="10, and one value",
+    at_least=2,
+)
 SAMPLES = Option("samples", int, "the number of training samples", default=50_000, at_least=1)
+TOKENS = Option(
+    "tokens",
+    str,
+    "what a text is made of; bytes take any file",
+    default=CHARACTERS,
+    choices=(CHARACTERS, BYTES),
+)
+CONTEXT_LENGTH = Option(
+    "context_length", int, "tokens that a sample has, and a model sees", default=64, at_least=1
+)
+WINDOW_STEP = Option(
+    "window_step",
+    int,
+    "tokens from the start of a sample to that of the next",
+    default_words="as many as a sample has",
+    at_least=1,
+)
 
 #: What is done to samples when they are taken, in this order.
 STEPS = (RESIZE, POOL, NORMALISE, FLIP, CROP)
 #: Those that make sense for images alone.
 IMAGE_STEPS = (RESIZE, POOL, FLIP, CROP)
 #: Everything that some data set takes, but for the seed, which is that of the run.
-OPTIONS = (TEST_SPLIT, TARGET, DROP, *STEPS, SKIP_BAD, CACHE, SHAPE, CLASSES, SAMPLES)
-#: What every data set may be given besides its options.
-SEED = "seed"
+OPTIONS = (
+    *(TEST_SPLIT, TARGET, DROP, MISSING, MOST_CATEGORIES, ENCODING, *STEPS),
+    *(SKIP_BAD, CACHE, SHAPE, CLASSES, SAMPLES, TOKENS, CONTEXT_LENGTH, WINDOW_STEP),
+)
+#: What every data set may be given besides its options: the seed and the task of the run.
+SEED, TASK = "seed", "task"
 
 
 def check_options(name: str, options: Mapping[str, Any], *, accepted: tuple[Option, ...]) -> None:
     """Raise a UsageError for an option that this data set does not take, or its value."""
     takes = (*accepted, *STEPS)
     for option in options:
-        if option not in (*names_of(takes), SEED):
+        if option not in (*names_of(takes), SEED, TASK):
             raise UsageError(f"{flag(option)} is no option of data set {name}: leave it out")
     check_values(takes, options, spell=flag)
 

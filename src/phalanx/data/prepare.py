@@ -4,19 +4,22 @@ This takes all ranks: each looks at its share of the samples.
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from phalanx.data.batches import cut
 from phalanx.data.materialise import Ranks, materialised
 from phalanx.data.normalise import measure
 from phalanx.data.options import parse_shape, transformed_shape
+from phalanx.data.source import WAY_OUT, Source
 from phalanx.data.split import Dataset, Split
 from phalanx.data.transforms import Crop, Flip, Pool, Resize, Transform
 from phalanx.errors import DataError
+from phalanx.pulse import pulse
 
 _log = logging.getLogger(__name__)
 _CHUNK = 256
@@ -65,20 +68,22 @@ def _random(options: Mapping[str, Any]) -> list[Transform]:
 
 def _screened(dataset: Dataset, comm: Ranks) -> Dataset:
     """Collective. The data set without samples that cannot be read, if it is to do without."""
-    train = _without_unreadable(dataset.train, comm)
+    train = _readable(dataset.train, comm)
     if dataset.test is dataset.train:
         return replace(dataset, train=train, test=train)
-    return replace(dataset, train=train, test=_without_unreadable(dataset.test, comm))
+    return replace(dataset, train=train, test=_readable(dataset.test, comm))
 
 
-def _without_unreadable(split: Split, comm: Ranks) -> Split:
+def _readable(split: Split, comm: Ranks) -> Split:
+    """Collective. The split, without what cannot be read, or with a glance at every sample."""
     source = split.source
-    if source is None or not source.skips_unreadable:
+    if source is None:
+        return split
+    if not source.skips_unreadable:
+        _check_fit(source, comm)
         return split
     bad = torch.zeros(len(split), dtype=torch.uint8)
-    mine = cut(len(split), comm.size)[comm.rank]
-    for start in range(mine.start, mine.stop, _CHUNK):
-        indices = torch.arange(start, min(start + _CHUNK, mine.stop))
+    for indices in _chunks(source, comm):
         for index, cause in source.unreadable(indices).items():
             _log.warning("left out: %s", cause)
             bad[index] = 1
@@ -86,3 +91,20 @@ def _without_unreadable(split: Split, comm: Ranks) -> Split:
     if bad.all():
         raise DataError("none of the samples can be read")
     return split.subset((bad == 0).nonzero().flatten()) if bad.any() else split
+
+
+def _check_fit(source: Source, comm: Ranks) -> None:
+    """Raise for what is seen to be no sample at a glance: better now than in the first epoch."""
+    for indices in _chunks(source, comm):
+        found = source.misfits(indices)
+        for cause in found.values():
+            more = f" (and {len(found) - 1} more nearby)" if len(found) > 1 else ""
+            raise DataError(f"{cause}{more}: {WAY_OUT}")
+
+
+def _chunks(source: Source, comm: Ranks) -> Iterator[Tensor]:
+    """The samples of a source that this rank is to look at, some at a time."""
+    mine = cut(len(source), comm.size)[comm.rank]
+    for start in range(mine.start, mine.stop, _CHUNK):
+        pulse.beats += 1
+        yield torch.arange(start, min(start + _CHUNK, mine.stop))

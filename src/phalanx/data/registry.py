@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from phalanx.data import user
 from phalanx.data.entries import ENTRIES, DatasetEntry
 from phalanx.data.location import check_files, dataset_folder, listed
-from phalanx.data.options import SEED, STEPS, check_options, transformed_shape
+from phalanx.data.options import SEED, STEPS, TASK, check_options, transformed_shape
+from phalanx.data.targets.tasks import check_takes
 from phalanx.errors import UsageError
 from phalanx.options import names_of
 from phalanx.wording import flag, unknown
@@ -53,6 +54,8 @@ def check(
         return
     entry = _entry(name)
     check_options(name, options, accepted=entry.options)
+    if not entry.takes_task:
+        check_takes(name, options.get(TASK))
     shape = tuple(size for size in entry.input_shape if isinstance(size, int))
     if len(shape) == len(entry.input_shape):
         transformed_shape(name, shape, options)
@@ -69,11 +72,12 @@ def load(
     data_dir: Path | None = None,
     options: Mapping[str, Any] | None = None,
     form: TableForm | None = None,
+    vocabulary: tuple[str, ...] | None = None,
 ) -> Dataset:
     """Read a data set: from `data_dir` if given, else from its folder in $PHALANX_DATA.
 
     `options` are those of the data set; the steps on samples are up to `phalanx.data.prepare`. A
-    table is read by its `form`, if that is known.
+    table is read by its `form`, if that is known, and tokens are those of a `vocabulary`.
     """
     options = {} if options is None else options
     if ":" in name:
@@ -82,9 +86,12 @@ def load(
     check_options(name, options, accepted=entry.options)
     path = _locate(entry, data_dir)
     takes = (*names_of(entry.options), *((SEED,) if entry.takes_seed else ()))
+    takes += (TASK,) if entry.takes_task else ()
     given = {option: options[option] for option in takes if option in options}
     if form is not None:
         given["form"] = form
+    if vocabulary is not None and entry.has_tokens:
+        given["vocabulary"] = vocabulary
     dataset: Dataset = importlib.import_module(entry.module).load(path, **given)
     return dataset
 
@@ -92,7 +99,7 @@ def load(
 def _check_user_options(name: str, options: Mapping[str, Any]) -> None:
     declared = user.declared(name)
     steps = names_of(STEPS)
-    declared.check([one for one in options if one not in (*steps, SEED)], spell=flag)
+    declared.check([one for one in options if one not in (*steps, SEED, TASK)], spell=flag)
     check_options(name, options, accepted=declared.options)
 
 
@@ -108,7 +115,7 @@ def _load_user_dataset(name: str, data_dir: Path | None, options: Mapping[str, A
 def _locate(entry: DatasetEntry, data_dir: Path | None) -> Path:
     if entry.embedded and data_dir is None:
         return EMBEDDED_FOLDER
-    if entry.embedded:
+    if entry.embedded and not entry.takes_path:
         raise UsageError(
             f"{entry.name} ships with Phalanx and is read from no folder: drop --data-dir"
         )

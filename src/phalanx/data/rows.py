@@ -15,9 +15,10 @@ from typing import Any, final
 import numpy as np
 from torch import Tensor
 
-from phalanx.data.arrays import Array, as_tensor
+from phalanx.data.arrays import Array, as_tensor, is_finite
 from phalanx.data.source import Source
 from phalanx.errors import DataError
+from phalanx.files import open_file
 
 
 @dataclass(frozen=True)
@@ -65,10 +66,10 @@ class Rows(Source):
 
     def _check_finite(self, taken: Array, wanted: list[int]) -> None:
         """Raise for a value that is no number: looking now saves reading all of a file before."""
-        if self._dtype.kind != "f" or np.isfinite(taken).all():
+        if self._dtype.kind != "f" or (finite := is_finite(taken)).all():
             return
-        at = int(np.argwhere(~np.isfinite(taken))[0][0])
-        value = taken[at][~np.isfinite(taken[at])].flat[0]
+        at = int(np.argwhere(~finite)[0][0])
+        value = taken[at][~finite[at]].flat[0]
         number, row = self._place(wanted[at])
         path = self._files[number].path
         raise DataError(f"{path}: value {value} in sample {row}; only finite numbers will do")
@@ -110,6 +111,7 @@ class Rows(Source):
 
 def _open(path: Path) -> int:
     try:
-        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with open_file(path) as file:
+            return os.dup(file.fileno())
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror}") from error

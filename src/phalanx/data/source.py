@@ -5,6 +5,11 @@ from typing import final
 
 from torch import Tensor
 
+from phalanx.comm.base import Communicator
+
+#: What a user can do about samples that cannot be read.
+WAY_OUT = "replace it, or leave out all such files by --skip-bad"
+
 
 class Source(ABC):
     """Inputs that are fetched when they are asked for, in constant memory.
@@ -16,6 +21,8 @@ class Source(ABC):
     shape: tuple[int, ...]
     #: Whether samples that cannot be read are to be left out, once all ranks have looked for them.
     skips_unreadable: bool = False
+    #: Whether ranks are sent it by the first of their host, rather than make it for themselves.
+    is_sent: bool = False
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -31,6 +38,20 @@ class Source(ABC):
         """Those of `indices` that `take` would fail on, each with the cause."""
         return {}
 
+    def misfits(self, indices: Tensor) -> dict[int, str]:
+        """Those of `indices` that are seen to be none at a glance, each with the cause.
+
+        That takes little time, and so need not be all that `take` would fail on.
+        """
+        return {}
+
+    def files(self, indices: Tensor) -> list[str] | None:
+        """The files of the samples at `indices`, if each has one of its own."""
+        return None
+
+    def share(self, host: Communicator) -> None:  # noqa: B027 (nothing to do, if nothing is kept)
+        """Collective over the ranks of a host. Have what is kept of samples be there once."""
+
 
 @final
 class Picked(Source):
@@ -38,7 +59,7 @@ class Picked(Source):
 
     def __init__(self, source: Source, indices: Tensor) -> None:
         self.shape = source.shape
-        self.skips_unreadable = source.skips_unreadable
+        self.skips_unreadable, self.is_sent = source.skips_unreadable, source.is_sent
         self._source = source
         self._indices = indices
 
@@ -49,7 +70,18 @@ class Picked(Source):
         return self._source.take(self._indices[indices])
 
     def unreadable(self, indices: Tensor) -> dict[int, str]:
-        theirs = self._indices[indices]
-        found = self._source.unreadable(theirs)
-        pairs = zip(indices.tolist(), theirs.tolist(), strict=True)
+        return self._ours(indices, self._source.unreadable(self._indices[indices]))
+
+    def misfits(self, indices: Tensor) -> dict[int, str]:
+        return self._ours(indices, self._source.misfits(self._indices[indices]))
+
+    def files(self, indices: Tensor) -> list[str] | None:
+        return self._source.files(self._indices[indices])
+
+    def share(self, host: Communicator) -> None:
+        self._source.share(host)
+
+    def _ours(self, indices: Tensor, found: dict[int, str]) -> dict[int, str]:
+        """What was found about samples of the other source, by their indices here."""
+        pairs = zip(indices.tolist(), self._indices[indices].tolist(), strict=True)
         return {ours: found[there] for ours, there in pairs if there in found}

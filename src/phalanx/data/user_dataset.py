@@ -20,6 +20,8 @@ def load(name: str, data_dir: Path | None, *, options: Mapping[str, Any], seed: 
     dataset: object = function(**given, **options)
     if not isinstance(dataset, Dataset):
         raise source.refusal(
-            f"{source.place} must return a phalanx.Dataset, got {type(dataset).__name__}"
+            f"{source.place} must return a phalanx.Dataset, got {type(dataset).__name__}: put its "
+            "samples into one, Dataset(name, Split(inputs, targets), Split(…), classes); a data "
+            "set of torch's as it is goes to Trainer.fit, in a script"
         )
     return dataset

@@ -1,124 +1,79 @@
-"""Compression: gradients travel in 16 bits, and what rounding loses goes into the next step.
+"""Sums of numbers in a format that takes fewer bytes.
 
-Every rank owns a part of the tensor. Each sends the others their parts in 16 bits, adds up its own
-part in the gradient's precision, and sends the sum to all in 16 bits: as many messages as a ring
-needs, half the bytes, and just two roundings, however many ranks there are. Both remember what
-they rounded away and add it the next time (error feedback), so that over many steps what was
-exchanged is never further from the exact sum than the roundings of a single step.
+Every rank owns a part of the tensor. Each sends the others their parts, packed, adds up its own
+part in the gradient's precision, and sends the sum to all, packed: as many messages as a ring
+needs, and just two roundings, however many ranks there are. Where a format wants feedback, both
+remember what they rounded away and add it the next time, so that over many steps what was exchanged
+is never further from the exact sum than the roundings of a single step.
 
-A part is multiplied by the power of two that brings its largest value just below 2^15, so nothing
-overflows float16, whose largest number is 65504, and only what is 2^39 times smaller than the
-largest is too small for it. The exponent travels with the part. A gradient that is infinite or not
-a number arrives as such, as it does without compression.
+All work is done in tiles that stay in a core's cache, in the gradient's own memory. A gradient that
+is infinite or not a number arrives as such, as it does without compression.
 """
 
-import math
-from typing import Literal, final
+from typing import final
 
 import torch
 from torch import Tensor
 
 from phalanx.comm.base import Call, Communicator, Request
-from phalanx.exchange.sums import Sum
-
-Compression = Literal["fp16", "bf16"]
-_DTYPES = {"fp16": torch.float16, "bf16": torch.bfloat16}
-#: What is worth compressing: the rest has no more than 16 bits, or no order.
-COMPRESSIBLE = (torch.float32, torch.float64)
-#: Where a part's largest value is brought to.
-_TOP_EXPONENT = 15
-#: 2 to this power and its inverse are ordinary numbers in float32.
-_LARGEST_EXPONENT = 126
+from phalanx.exchange.formats import Format
+from phalanx.exchange.lossy import LossySum
+from phalanx.exchange.rows import slice_of_rank
+from phalanx.exchange.tiles import Tile, cut_in_tiles, pack, room_of, tile_of
 
 
 @final
-class Halves:
-    """Rows of numbers in 16 bits, each with the exponent that it was scaled by."""
-
-    def __init__(self, rows: int, length: int, dtype: torch.dtype) -> None:
-        self.packed = torch.zeros(rows, length + 1, dtype=dtype)
-        self._values = self.packed[:, :length]
-        self._exponents = self.packed.view(torch.int16)[:, length]
-
-    def encode(self, values: Tensor, scratch: Tensor) -> None:
-        """Round `values`; they become what was lost by that."""
-        peaks = [_peak(row) for row in values]
-        exponents = [_exponent(peak) for peak in peaks]
-        self._exponents.copy_(torch.tensor(exponents, dtype=torch.int16))
-        torch.mul(values, _powers(exponents, values.dtype), out=scratch)
-        self._values.copy_(scratch)
-        self.decode(scratch)
-        values.sub_(scratch)
-        for row, peak in enumerate(peaks):
-            if not math.isfinite(peak):
-                values[row].zero_()  # it would spoil all steps to come
-
-    def decode(self, values: Tensor) -> None:
-        """The numbers, into `values`."""
-        values.copy_(self._values)
-        exponents = self._exponents.tolist()
-        values.mul_(_powers([-exponent for exponent in exponents], values.dtype))
-
-
-def _peak(values: Tensor) -> float:
-    low, high = torch.aminmax(values)  # several times faster than the norm
-    return max(-low.item(), high.item())
-
-
-def _exponent(peak: float) -> int:
-    if peak == 0 or not math.isfinite(peak):
-        return 0
-    return min(_TOP_EXPONENT - math.frexp(peak)[1], _LARGEST_EXPONENT)
-
-
-def _powers(exponents: list[int], dtype: torch.dtype) -> Tensor:
-    return torch.tensor([[math.ldexp(1.0, exponent)] for exponent in exponents], dtype=dtype)
-
-
-@final
-class CompressedSum(Sum):
-    """A sum in 16 bits: MPI_Ialltoall, an addition, MPI_Iallgather."""
+class CompressedSum(LossySum):
+    """A sum in a format: MPI_Ialltoallv, an addition, MPI_Iallgatherv."""
 
     needs_progress = True
+    turns = 1
 
-    def __init__(self, comm: Communicator, tensor: Tensor, compression: Compression) -> None:
+    def __init__(self, comm: Communicator, tensor: Tensor, format_: Format) -> None:
         self.tensor = tensor
-        dtype = _DTYPES[compression]
-        part = -(-tensor.numel() // comm.size)
-        #: What this rank has to send: the gradient, and what earlier roundings lost.
-        self._mine = torch.zeros(comm.size, part, dtype=tensor.dtype)
-        #: The same for the sum of the part that this rank owns.
-        self._sum = torch.zeros(1, part, dtype=tensor.dtype)
-        self._scratch = torch.zeros_like(self._mine)
-        self._outgoing = Halves(comm.size, part, dtype)
-        self._incoming = Halves(comm.size, part, dtype)
-        self._owned = Halves(1, part, dtype)
+        self._format, self._rank = format_, comm.rank
+        self._parts = [
+            slice_of_rank(tensor.numel(), rank, of=comm.size) for rank in range(comm.size)
+        ]
+        #: Of the numbers that this rank sends to others, and of the sums of its own part.
+        self._lost = torch.zeros_like(tensor) if format_.feedback else None
+        tile = tile_of(tensor)
+        rooms = [room_of(format_, part, tile=tile) for part in self._parts]
+        outgoing = tensor.new_zeros(sum(rooms), dtype=torch.uint8)
+        places = torch.split(outgoing, rooms)
+        self._others = [
+            tile
+            for rank, place in enumerate(places)
+            if rank != comm.rank
+            for tile in self._tiles(self._parts[rank], place)
+        ]
+        self._own = self._tiles(self._parts[comm.rank], places[comm.rank])
+        incoming = tensor.new_zeros(comm.size * rooms[comm.rank], dtype=torch.uint8)
+        self._incoming = (
+            [
+                self._tiles(self._parts[comm.rank], place)
+                for rank, place in enumerate(incoming.chunk(comm.size))
+                if rank != comm.rank
+            ]
+            if rooms[comm.rank]
+            else []
+        )
+        own = self._parts[comm.rank]
+        self._scratch = tensor.new_empty(min(tile, own.stop - own.start))
+        to_me = [rooms[comm.rank]] * comm.size
         self._scatter = comm.prepare_start(
-            Call("all_to_all", self._outgoing.packed, self._incoming.packed)
+            Call("all_to_all", outgoing, incoming, send_counts=rooms, receive_counts=to_me)
         )
         self._gather = comm.prepare_start(
-            Call("allgather", self._owned.packed, self._outgoing.packed)
+            Call("allgather", places[comm.rank], outgoing, receive_counts=rooms)
         )
         self._request: Request
 
-    def residuals_in_place(self, rank: int) -> tuple[Tensor, Tensor]:
-        """What roundings have lost so far, where it belongs in the tensor: of what this rank sent,
-        and of the sum of the part that it owns."""
-        sent = self._mine.view(-1)[: self.tensor.numel()]
-        summed = torch.zeros_like(self._mine)
-        summed[rank] = self._sum[0]
-        return sent, summed.view(-1)[: self.tensor.numel()]
-
-    def take_residuals(self, sent: Tensor, summed: Tensor, *, rank: int) -> None:
-        """Go on as if these had been lost."""
-        self._mine.zero_().view(-1)[: self.tensor.numel()].copy_(sent)
-        placed = torch.zeros_like(self._mine)
-        placed.view(-1)[: self.tensor.numel()].copy_(summed)
-        self._sum.copy_(placed[rank])
+    def _tiles(self, part: slice, place: Tensor) -> list[Tile]:
+        return cut_in_tiles(self._format, self.tensor, part, place=place, lost=self._lost)
 
     def start(self) -> None:
-        self._mine.view(-1)[: self.tensor.numel()].add_(self.tensor)
-        self._outgoing.encode(self._mine, self._scratch)
+        pack(self._format, self._others)
         self._request = self._scatter()
 
     def test(self) -> bool:
@@ -126,12 +81,24 @@ class CompressedSum(Sum):
 
     def turn(self) -> None:
         self._request.wait()
-        self._incoming.decode(self._scratch)
-        self._sum.add_(self._scratch.sum(0, keepdim=True))
-        self._owned.encode(self._sum, self._scratch[:1])
+        for tiles in self._incoming:
+            for tile in tiles:
+                scratch = self._scratch[: tile.values.numel()]
+                self._format.unpack(tile.packed, scratch)
+                tile.values.add_(scratch)
+        pack(self._format, self._own)
         self._request = self._gather()
 
     def finish(self) -> None:
         self._request.wait()
-        self._outgoing.decode(self._scratch)
-        self.tensor.copy_(self._scratch.view(-1)[: self.tensor.numel()])
+        for tile in (*self._others, *self._own):
+            self._format.unpack(tile.packed, tile.values)
+
+    def lost(self) -> Tensor | None:
+        return None if self._lost is None else self._lost.clone()
+
+    def take_lost(self, lost: Tensor, *, of_all: bool) -> None:
+        if self._lost is None:
+            return
+        part = self._parts[self._rank] if of_all else slice(None)
+        self._lost.zero_()[part].copy_(lost[part])

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from phalanx.errors import UsageError
 from phalanx.exchange.views import Views
+from phalanx.models.in_parts import device_of, give_memory
 
 #: Each parameter starts at a multiple of so many elements. Kernels pick their path, and with it the
 #: last bits of a result, by alignment; and a slice that ends on such a border leaves a vectorised
@@ -32,8 +33,7 @@ def zeros(shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
 
 def _zeros_beside(model: nn.Module) -> Allocate:
     """The same where a model is: on a GPU, if its parameters are."""
-    first = next(model.parameters(), None)
-    device = None if first is None else first.device
+    device = device_of(model)
     return lambda shape, dtype: torch.zeros(shape, dtype=dtype, device=device)
 
 
@@ -83,11 +83,25 @@ class FlatBlock:
     """The parameters of one dtype: their values in a flat tensor, their gradients in rows."""
 
     def __init__(
-        self, layout: Layout, rows: int, *, allocate: Allocate, allocate_rows: Allocate
+        self,
+        layout: Layout,
+        rows: int,
+        *,
+        allocate: Allocate,
+        allocate_rows: Allocate,
+        marks_apart: bool,
     ) -> None:
         self.layout = layout
         self.values = allocate((layout.length,), layout.dtype)
-        self.rows = allocate_rows((rows, layout.row_length), layout.dtype)
+        # What the host knows stays with it: whoever asks a GPU waits for all that it has to do.
+        self._marks_apart = marks_apart or not self.values.is_cpu
+        width = layout.length if self._marks_apart else layout.row_length
+        self.rows = allocate_rows((rows, width), layout.dtype)
+        self._marks = (
+            zeros((rows, len(layout.parameters)), layout.dtype)
+            if self._marks_apart
+            else self.rows[:, layout.length :]
+        )
         self.value_views = Views(self.values, layout.parameters, starts=layout.starts)
         self.row_views = [Views(row, layout.parameters, starts=layout.starts) for row in self.rows]
         self._gradient_rows: list[Tensor] = [row[: layout.length] for row in self.rows]
@@ -98,12 +112,32 @@ class FlatBlock:
         return self._gradient_rows[0]
 
     def attach_values(self) -> None:
-        """Put back every parameter that has been replaced, keeping what the replacement holds."""
+        """Put back every parameter that has been replaced, keeping what the replacement holds; one
+        without values, of a model in parts, gets its memory here."""
         for index in self.value_views.replaced():
             parameter, view = self.layout.parameters[index], self.value_views.tensors[index]
+            if parameter.is_meta:
+                give_memory(parameter, view)
+                continue
             self._check_kind(parameter)
             view.copy_(parameter.detach())
             parameter.data = view
+
+    def lend(self, own: Callable[[Tensor], Tensor]) -> None:
+        """Move every parameter to a copy of its values."""
+        copies = self.shaped(own(self.values))
+        for parameter, copy in zip(self.layout.parameters, copies, strict=True):
+            parameter.data = copy
+
+    def changed(self) -> list[nn.Parameter]:
+        """The parameters whose values are others than the flat ones."""
+        pairs = zip(self.layout.parameters, self.value_views.tensors, strict=True)
+        return [one for one, view in pairs if not torch.equal(one.detach(), view)]
+
+    def discard_values(self) -> None:
+        """Put back every parameter that has been replaced, whatever the replacement holds."""
+        for index in self.value_views.replaced():
+            self.layout.parameters[index].data = self.value_views.tensors[index]
 
     def clear(self, row: int) -> None:
         """Set the gradients of a row to zero."""
@@ -137,7 +171,12 @@ class FlatBlock:
 
     def marks(self) -> Tensor:
         """For each row and parameter, whether a gradient came (1) or not (0)."""
-        return self.rows[:, self.layout.length :]
+        return self._marks
+
+    def messages(self, rows: int | slice) -> list[Tensor]:
+        """What other ranks are sent of some rows: gradients and marks, one piece where they lie
+        side by side."""
+        return [self.rows[rows], self._marks[rows]] if self._marks_apart else [self.rows[rows]]
 
 
 class FlatParameters:
@@ -150,12 +189,20 @@ class FlatParameters:
         rows: int = 1,
         allocate: Allocate | None = None,
         allocate_rows: Allocate | None = None,
+        marks_apart: bool = False,
     ) -> None:
+        """`marks_apart`: keep marks in memory of their own, as is done on devices anyway."""
         self.frozen = [one for one in model.parameters() if not one.requires_grad]
         allocate = allocate or _zeros_beside(model)
         allocate_rows = allocate_rows or allocate
         self.blocks = [
-            FlatBlock(layout, rows, allocate=allocate, allocate_rows=allocate_rows)
+            FlatBlock(
+                layout,
+                rows,
+                allocate=allocate,
+                allocate_rows=allocate_rows,
+                marks_apart=marks_apart,
+            )
             for layout in layouts(model)
         ]
         self._slots = [
@@ -189,6 +236,24 @@ class FlatParameters:
                 count = len(block.layout.parameters)
                 block.marks()[row] = torch.tensor(marks[:count]).to(block.layout.dtype)
                 del marks[:count]
+
+    def lend(self, own: Callable[[Tensor], Tensor]) -> None:
+        """Have the model work on copies of its values, which `own` makes of the flat ones."""
+        self._put_back_slots()
+        for block in self.blocks:
+            block.lend(own)
+
+    def changed(self) -> list[nn.Parameter]:
+        """The parameters whose values are others than the flat ones, since they were lent."""
+        self._put_back_slots()
+        return [parameter for block in self.blocks for parameter in block.changed()]
+
+    def take_back(self, *, write: bool) -> None:
+        """Have the model work on the flat values again: as they are, or as it has changed them."""
+        for block in self.blocks:
+            if write:
+                block.attach_values()
+            block.discard_values()
 
     def add_to_first(self, row: int) -> None:
         """Add a row that has been collected to the first one, marks and all."""

@@ -1,5 +1,6 @@
 """Adding up rows of gradients: in shared memory slice by slice, or where they are few by MPI."""
 
+import torch
 from torch import Tensor
 
 from phalanx.comm.base import Call, Communicator
@@ -25,8 +26,10 @@ class RowSum:
     """Adds all rows of a slice to its first row. Its tensors are made once, not every step."""
 
     def __init__(self, rows: Tensor, slice_: slice) -> None:
-        # With two rows there is nothing to gain from tiles: each element is visited once anyway.
-        tile = _TILE if len(rows) > 2 else max(1, slice_.stop - slice_.start)
+        # With two rows there is nothing to gain from tiles: each element is visited once anyway;
+        # nor on a GPU, where each tile is one more kernel to start.
+        tiled = len(rows) > 2 and rows.is_cpu
+        tile = _TILE if tiled else max(1, slice_.stop - slice_.start)
         self._tiles = _tiles(rows, slice_, tile)
 
     def add_up(self) -> None:
@@ -71,3 +74,16 @@ class SmallSum:
         total, mine = rows[0], rows[1]
         #: Collective. Make the first row the sum of all ranks' second ones.
         self.add_up = comm.prepare(Call("allreduce", send=mine, receive=total, op="sum"))
+
+
+def add_up_in_order(peers: Communicator, rows: Tensor, *, filled: int) -> None:
+    """Collective. Add up row by row from the first host to the last, as a single host would."""
+    total = torch.zeros_like(rows[0]).neg_()  # added to -0, even a zero keeps its sign
+    if peers.rank > 0:
+        peers.receive(total, peers.rank - 1)
+    for row in rows[:filled]:
+        total.add_(row)
+    if peers.rank < peers.size - 1:
+        peers.send(total, peers.rank + 1)
+    peers.broadcast(total, peers.size - 1)
+    rows[0].copy_(total)

@@ -18,6 +18,10 @@ class Sum(ABC):
     """
 
     tensor: Tensor
+    #: How often `turn` follows on a `start` before `finish` does, under a `Stream`.
+    turns: int = 0
+    #: How many of these turns are to be taken before the next sum starts.
+    turns_at_once: int = 0
     #: Whether MPI must be called now and then to get on between `start` and `finish`.
     needs_progress: ClassVar[bool] = False
 

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from phalanx.errors import PhalanxError, UsageError
 from phalanx.inference.export_formats import Format
+from phalanx.whole_files import whole_file
 
 #: How far outputs may be off, relative to the largest of them.
 TOLERANCE = 1e-4
@@ -55,7 +56,6 @@ def export(
         raise UsageError(f"{path.parent} is no folder to write {path.name} to")
     model, dtype = _computable(model, form)
     samples = torch.Generator().manual_seed(0)
-    beside = path.with_name(f"{path.stem}.partial{form.suffix}")
     was_training = model.training
     model.eval()
     try:
@@ -63,15 +63,14 @@ def export(
             torch.randn(count, *input_shape, dtype=dtype, generator=samples)
             for count in (_EXPORTED, *_TRIED)
         ]
-        worst = _write_and_try(model, beside, form=form, batches=batches, about=about or {})
-        if not worst <= TOLERANCE:  # nor a number that is none
-            raise ExportError(
-                f"{path}: not written: its outputs differ from the model's by {worst:.1e} of the "
-                f"largest, more than {TOLERANCE:.0e}"
-            )
-        beside.replace(path)
+        with whole_file(path, suffix=form.suffix) as beside:
+            worst = _write_and_try(model, beside, form=form, batches=batches, about=about or {})
+            if not worst <= TOLERANCE:  # nor a number that is none
+                raise ExportError(
+                    f"{path}: not written: its outputs differ from the model's by {worst:.1e} of "
+                    f"the largest, more than {TOLERANCE:.0e}"
+                )
     finally:
-        beside.unlink(missing_ok=True)
         model.train(was_training)
     return worst
 

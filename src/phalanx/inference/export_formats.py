@@ -41,9 +41,12 @@ def find_format(name: str) -> Format:
 
 def check_suffix(path: Path, form: Format) -> None:
     """Refuse a file of one format whose name says that it is of another."""
+    if path.suffix.lower() == form.suffix:
+        return
     for other in FORMATS.values():
         if other is not form and path.suffix.lower() == other.suffix:
             raise UsageError(
                 f"--output {path}: {other.suffix} is for --format {other.name}, and --format "
                 f"{form.name} is written: name it *{form.suffix}, or give --format {other.name}"
             )
+    raise UsageError(f"--output {path}: --format {form.name} is written: name it *{form.suffix}")

@@ -5,67 +5,130 @@ tables are what a user has; they go through the same steps as the training's ima
 """
 
 import os
-import zipfile
-import zlib
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from phalanx.data.arrays import Array, as_tensor, check_finite, check_numbers
-from phalanx.data.channels import with_channels_first
+from phalanx.data.arrays import as_tensor, check_counts, check_finite, check_numbers
+from phalanx.data.channels import as_stored
+from phalanx.data.containers.npz_archive import array_names, read_array
 from phalanx.data.formats.image_folder import SUFFIXES as IMAGES
+from phalanx.data.formats.image_folder import image_paths
 from phalanx.data.formats.npy import read_header
 from phalanx.data.packages import need
 from phalanx.data.rows import RowFile, Rows
 from phalanx.data.source import Source
 from phalanx.data.split import Split
 from phalanx.data.tables.form import TableForm
+from phalanx.data.targets.tasks import CLASSIFICATION
 from phalanx.errors import DataError, UsageError
 from phalanx.inference.input_files import is_table
-from phalanx.inference.user_table import encode_like_training, plain_numbers
+from phalanx.inference.targets.said import Said, said_of
+from phalanx.inference.user_table import Reading, UserTable, read_like_training
 from phalanx.settings.table import Settings
 
-#: What the inputs in a .npz file may be called, in capitals or not; the first that is there counts.
-_ARRAYS = ("inputs", "x", "x_test", "x_train")
+#: What inputs and their classes in a .npz file may be called, in capitals or not; the first inputs
+#: that are there count.
+_ARRAYS = (("inputs", "targets"), ("x", "y"), ("x_test", "y_test"), ("x_train", "y_train"))
+#: So many samples tell whether they are scaled.
+_LOOKED_AT = 256
+#: What a user should know.
+_Notes = tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class UserSamples:
-    """Samples in their order, and for images the names of their files."""
+    """Samples in their order, and the `places` that they have among all `count` that there are.
+
+    The others cannot be read. What is known about all of them stands `beside` the answers, by the
+    name of its column: files of images, or a column of a table. `labels` are what they are said to
+    be, `notes` what a user should know.
+    """
 
     split: Split
-    files: tuple[str, ...] | None = None
+    places: Sequence[int]
+    count: int
+    beside: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    labels: Said | None = None
+    notes: tuple[str, ...] = ()
+
+    def kept(self, indices: Tensor) -> "UserSamples":
+        """Those that could be read: the samples at these indices."""
+        return replace(self, places=[self.places[index] for index in indices.tolist()])
 
 
 def read_samples(
-    path: Path, *, like: Split, settings: Settings, form: TableForm | None = None
+    path: Path,
+    *,
+    like: Split,
+    settings: Settings,
+    form: TableForm | None = None,
+    classes: Sequence[str] = (),
+    reading: Reading | None = None,
 ) -> UserSamples:
     """The samples at a path, which are to be as those of a split that a run was trained on.
 
-    Models that were trained on a table take tables of its `form`.
+    Models that were trained on a table take tables of its `form`. Images are in a folder of their
+    class if all are in one that is called as one of the `classes`.
     """
+    reading = Reading() if reading is None else reading
     if path.is_dir() or path.name.lower().endswith(IMAGES):
-        return _images(path, like=like, settings=settings)
-    inputs: Tensor | Source
+        skips = settings.skip_bad or reading.skip_bad
+        return _images(path, like=like, settings=settings, classes=classes, skip_bad=skips)
     if is_table(path):
-        inputs = plain_numbers(path) if form is None else encode_like_training(path, form)
-        inputs = _shaped(inputs, like)
-    else:
-        inputs = _archive(path) if path.suffix.lower() == ".npz" else _rows(path)
-    return UserSamples(_split(inputs, path=path, like=like))
+        return rows_like(read_like_training(path, form, reading), where=path, like=like)
+    if path.suffix.lower() != ".npz":
+        return arrays_like(_rows(path), where=path, like=like)
+    inputs, labels, notes = _archive(path, settings.task or CLASSIFICATION, classes)
+    found = arrays_like(inputs, where=path, like=like)
+    return replace(found, labels=labels, notes=(*notes, *found.notes))
 
 
-def _split(inputs: Tensor | Source, *, path: Path, like: Split) -> Split:
-    if _shape(inputs) != like.stored_shape:
-        inputs = with_channels_first(inputs)  # as the data set does that it was trained on
+def arrays_like(inputs: Tensor | Source, *, where: object, like: Split) -> UserSamples:
+    """Arrays as samples that are as those of a split."""
+    split = split_like(inputs, where=where, like=like)
+    return UserSamples(
+        split=split,
+        places=range(len(split)),
+        count=len(split),
+        notes=_scale_notes(split, where),
+    )
+
+
+def rows_like(table: UserTable, *, where: object, like: Split) -> UserSamples:
+    """The rows of a table as samples that are as those of a split."""
+    return UserSamples(
+        split=split_like(_shaped(table.inputs, like), where=where, like=like),
+        places=table.places,
+        count=table.count,
+        beside={} if table.beside is None else dict([table.beside]),
+        labels=table.labels,
+        notes=table.notes,
+    )
+
+
+def _scale_notes(split: Split, where: object) -> tuple[str, ...]:
+    """A word about fractions where the training had bytes, which are made fractions later on."""
+    some = split.fetch(torch.arange(min(len(split), _LOOKED_AT)))
+    if split.scale in (None, 1) or not some.is_floating_point() or some.max() > 1:
+        return ()
+    return (
+        f"{where}: values from {some.min():g} to {some.max():g}, where the model was trained on "
+        "bytes from 0 to 255, which it scales by itself: give samples as they were stored there",
+    )
+
+
+def split_like(inputs: Tensor | Source, *, where: object, like: Split) -> Split:
+    """Samples in a split of their own, stored, scaled and transformed as those of another."""
+    inputs = as_stored(inputs, like.stored_shape)
     shape = _shape(inputs)
     if shape != like.stored_shape or len(inputs) == 0:
         wanted = ", ".join(["n", *map(str, like.stored_shape)])
         there = ", ".join(map(str, (len(inputs), *shape)))
-        raise DataError(f"{path}: has shape ({there}), the model takes ({wanted}), n ≥ 1")
+        raise DataError(f"{where}: has shape ({there}), the model takes ({wanted}), n ≥ 1")
     return like.of(inputs, torch.zeros(len(inputs), dtype=torch.int64))
 
 
@@ -85,22 +148,30 @@ def _rows(path: Path) -> Source:
     return Rows([file], shape=header.shape[1:], dtype=header.dtype)
 
 
-def _archive(path: Path) -> Tensor:
-    """The inputs of a .npz file."""
-    try:
-        with np.load(path, allow_pickle=False) as arrays:
-            spelt = {name.lower(): name for name in arrays.files}
-            name = next((spelt[wanted] for wanted in _ARRAYS if wanted in spelt), None)
-            if name is None:
-                there = ", ".join(arrays.files) or "nothing"
-                raise DataError(f"{path}: holds {there}; needed are {', '.join(_ARRAYS)} or X")
-            array: Array = np.atleast_1d(arrays[name])
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(f"{path}: cannot be read: {error}") from error
+def _archive(path: Path, task: str, names: Sequence[str]) -> tuple[Tensor, Said | None, _Notes]:
+    """The inputs of a .npz file, what it says that they are, and a word if that is not taken so."""
+    there = array_names(path)
+    spelt = {name.lower(): name for name in there}
+    found = next((pair for pair in _ARRAYS if pair[0] in spelt), None)
+    if found is None:
+        held = ", ".join(there) or "nothing"
+        wanted = ", ".join(name for name, _ in _ARRAYS)
+        raise DataError(f"{path}: holds {held}; needed are {wanted} or X")
+    name, beside = spelt[found[0]], spelt.get(found[1])
+    array = read_array(path, name)
     where = f"{path}: {name}"
     check_numbers(array.dtype, where=where)
     check_finite(array, where=where)
-    return as_tensor(array)
+    if beside is None:
+        return as_tensor(array), None, ()
+    try:
+        targets = read_array(path, beside)
+        said = said_of(targets, names, where=f"{path}: {beside}", task=task)
+        check_counts(len(array), len(said), files=(path, beside))
+    except DataError as error:
+        kind = "classes" if task == CLASSIFICATION else "targets"
+        return as_tensor(array), None, (f"not taken as the samples' {kind}: {error}",)
+    return as_tensor(array), said, ()
 
 
 def _shaped(rows: Tensor, like: Split) -> Tensor:
@@ -109,33 +180,39 @@ def _shaped(rows: Tensor, like: Split) -> Tensor:
     return rows.reshape(-1, *shape) if rows.shape[1] == torch.Size(shape).numel() else rows
 
 
-def _images(path: Path, *, like: Split, settings: Settings) -> UserSamples:
+def _images(
+    path: Path, *, like: Split, settings: Settings, classes: Sequence[str], skip_bad: bool
+) -> UserSamples:
     if settings.dataset != "images":
         raise UsageError(
             f"--input {path}: image files are for models trained on data set images, and this one "
             f"was trained on {settings.dataset}: give a .npy, .npz or .csv file"
         )
-    need("PIL", for_what="Images", called="Pillow")
-    from phalanx.data.formats.image_files import ImageFiles
-
     files = [path.name] if path.is_file() else _image_names(path)
     if not files:
         raise DataError(f"{path}: no images in it ({', '.join(IMAGES)})")
     folder = path.parent if path.is_file() else path
-    height, width = like.stored_shape[1:]
-    source = ImageFiles(
-        [str(folder / one) for one in files],
-        size=(height, width),
-        skips_unreadable=settings.skip_bad,
+    split = images_like([str(folder / one) for one in files], like=like, skip_bad=skip_bad)
+    folders = [Path(one).parts[0] for one in files]
+    return UserSamples(
+        split=split,
+        places=range(len(files)),
+        count=len(files),
+        beside={"file": files},
+        labels=folders if set(folders) <= set(classes) else None,
     )
-    return UserSamples(_split(source, path=path, like=like), tuple(files))
+
+
+def images_like(files: Sequence[str], *, like: Split, skip_bad: bool = False) -> Split:
+    """Image files in a split of their own, decoded to the size of those of another."""
+    need("PIL", for_what="Images", called="Pillow")
+    from phalanx.data.formats.image_files import ImageFiles
+
+    height, width = like.stored_shape[1:]
+    source = ImageFiles(files, size=(height, width), skips_unreadable=skip_bad)
+    return split_like(source, where=files[0], like=like)
 
 
 def _image_names(folder: Path) -> list[str]:
     """The images under a folder, as paths from there, in the order of their names."""
-    found: list[str] = []
-    for inside, folders, names in os.walk(folder):
-        folders.sort()
-        images = [name for name in sorted(names) if name.lower().endswith(IMAGES)]
-        found += [os.path.relpath(os.path.join(inside, name), folder) for name in images]
-    return found
+    return [os.path.relpath(path, folder) for path in image_paths(folder)]

@@ -1,18 +1,22 @@
 """The way out of a training step, compiled or not, to a function on this process's host and back.
 
 A function on the host gets arrays and returns tensors of the same shapes and dtypes. Where the step
-is compiled the call becomes a part of it: once a step, in order, and never left out.
+is compiled the call becomes a part of it: once a step, in order, and never left out. What has a
+gradient of its own is in `differentiable.py`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import wraps
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from phalanx.errors import UsageError
-from phalanx.keras.presence import backend
+from phalanx.keras.presence import backend, keras
 
 #: Takes CPU tensors or arrays, which it must not change; returns tensors of the same kinds.
 HostFunction = Callable[..., Sequence[Tensor]]
@@ -41,6 +45,7 @@ def _from_jax(function: HostFunction, tensors: Sequence[Any], more: Sequence[Any
 
     count = len(tensors)
 
+    @remembered
     def on_host(*values: Any) -> list[Any]:
         arrays = [np.asarray(value) for value in values]
         return [as_array(result) for result in function(arrays[:count], *arrays[count:])]
@@ -62,6 +67,7 @@ def _from_tensorflow(
     _refuse_xla(tf)
     count = len(tensors)
 
+    @remembered
     def on_host(*arrays: Any) -> list[Any]:
         results = function(arrays[:count], *arrays[count:])
         # TensorFlow takes an array's memory for its own, and ours is used again in the next step.
@@ -70,10 +76,25 @@ def _from_tensorflow(
     if tf.executing_eagerly():
         results = on_host(*(one.numpy() for one in (*tensors, *more)))
         return [tf.convert_to_tensor(result) for result in results]
-    results = tf.numpy_function(on_host, [*tensors, *more], [one.dtype for one in tensors])
+    with _after_the_last(tf) as graph:
+        results = tf.numpy_function(on_host, [*tensors, *more], [one.dtype for one in tensors])
+        _last_calls[graph] = results[0].op.name
     for new, old in zip(results, tensors, strict=True):
         new.set_shape(old.shape)
     return list(results)
+
+
+#: The last call of each graph, by name: the operation itself would keep its graph alive.
+_last_calls: "WeakKeyDictionary[Any, str]" = WeakKeyDictionary()
+
+
+@contextmanager
+def _after_the_last(tf: Any) -> Iterator[Any]:
+    """Inside, operations wait for the graph's last call: ranks must make theirs in one order."""
+    graph = tf.compat.v1.get_default_graph()
+    name = _last_calls.get(graph)
+    with tf.control_dependencies([] if name is None else [graph.get_operation_by_name(name)]):
+        yield graph
 
 
 def _refuse_xla(tf: Any) -> None:
@@ -88,6 +109,46 @@ def _refuse_xla(tf: Any) -> None:
             "use model.compile(..., jit_compile=False). (With a GPU Keras takes XLA by itself; the "
             "JAX backend, KERAS_BACKEND=jax, compiles with XLA and exchanges too.)"
         )
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether a value stands for one that a step being compiled will have."""
+    if isinstance(value, keras.KerasTensor):
+        return True
+    if backend() == "jax":
+        import jax
+
+        return isinstance(value, jax.core.Tracer)
+    if backend() == "tensorflow":
+        import tensorflow as tf
+
+        return bool(tf.is_symbolic_tensor(value))
+    return False
+
+
+#: What a function on the host raised last: out of a compiled step it comes as the backend's error.
+_raised: list[Exception] = []
+
+
+def remembered(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function, of whose error `cause_of` knows."""
+
+    @wraps(function)
+    def remembering(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Exception as error:
+            _raised[:] = [error]
+            raise
+
+    return remembering
+
+
+def cause_of(error: Exception) -> Exception:
+    """What was raised on the host, if a backend's error tells of it; else the error itself."""
+    if not _raised or not str(_raised[0]) or str(_raised[0]) not in str(error):
+        return error
+    return _raised.pop()
 
 
 def as_array(tensor: Tensor) -> "np.ndarray[Any, Any]":

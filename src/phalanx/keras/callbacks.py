@@ -8,8 +8,9 @@ from phalanx.errors import MismatchError, UsageError
 from phalanx.horovod.api.basics import rank, size
 from phalanx.horovod.api.functions import allgather_object
 from phalanx.horovod.api.process_sets import ProcessSet, global_process_set
+from phalanx.keras.local import LocalVariables
 from phalanx.keras.presence import keras
-from phalanx.keras.variables import broadcast_global_variables
+from phalanx.keras.variables import broadcast_variables
 
 Logs = dict[str, Any] | None
 #: How the names of the files that Keras writes end.
@@ -22,7 +23,8 @@ Multiplier = float | Callable[[float], float]
 class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignore[misc]
     """Gives all ranks the root's weights and optimizer state before the first batch.
 
-    A model that is not built until then gets them after its first batch.
+    A model that is not built until then gets them after its first batch. Variables given to
+    `register_local_var` stay as they are.
     """
 
     def __init__(
@@ -32,6 +34,11 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
         self.root_rank = root_rank
         self.process_set = process_set
         self.broadcast_done = False
+        self._local = LocalVariables()
+
+    def register_local_var(self, var: Any) -> None:
+        """Let a variable be this rank's own: it is not broadcast."""
+        self._local.add(var)
 
     def on_train_begin(self, logs: Logs = None) -> None:
         model = self.model
@@ -46,7 +53,11 @@ class BroadcastGlobalVariablesCallback(keras.callbacks.Callback):  # type: ignor
 
     def _broadcast(self) -> None:
         if not self.broadcast_done:
-            broadcast_global_variables(self.root_rank, self.model, self.process_set)
+            model = self.model
+            everything = [*model.weights, *model.optimizer.variables]
+            local = self._local.among(everything)
+            shared = [one for one, is_local in zip(everything, local, strict=True) if not is_local]
+            broadcast_variables(shared, self.root_rank, self.process_set)
             self.broadcast_done = True
 
 

@@ -1,6 +1,6 @@
 """One GPU for each rank of a host."""
 
-from phalanx.errors import UsageError
+from phalanx.comm.device.gpus import own_number
 from phalanx.horovod.api.basics import local_rank
 from phalanx.keras.presence import backend
 
@@ -51,9 +51,4 @@ def _pin_jax() -> str | None:
 
 
 def _own(count: int) -> int:
-    if local_rank() >= count:
-        raise UsageError(
-            f"local rank {local_rank()} has no GPU of its own: this host has {count}; start at "
-            "most as many ranks on it"
-        )
-    return local_rank()
+    return own_number(local_rank(), count, share=False)

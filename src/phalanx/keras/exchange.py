@@ -14,12 +14,44 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from phalanx.errors import UsageError
 from phalanx.horovod.api.collectives import grouped_allreduce
-from phalanx.horovod.engine.reductions import Adasum
+from phalanx.horovod.api.process_sets import ProcessSet
+from phalanx.horovod.engine.reductions import Adasum, Average, ReduceOp, Sum, chosen_op
 from phalanx.horovod.optimizer.gradient_exchange import GradientExchange
 from phalanx.horovod.optimizer.naming import family_of
 from phalanx.horovod.optimizer.options import Options
 from phalanx.keras.bridge import as_array, as_tensor
+
+
+def exchange_options(
+    op: ReduceOp, predivide: float, *, compression: Any, process_set: ProcessSet
+) -> Options:
+    """How gradients are to be combined, checked."""
+    op = chosen_op(None, op)
+    if op not in (Average, Sum, Adasum):
+        raise UsageError(f"gradients have op Average, Sum and Adasum, not {op.name.capitalize()}")
+    if predivide != 1.0 and op != Average:
+        raise UsageError("gradient_predivide_factor is for op=hvd.Average alone")
+    if not predivide > 0:
+        raise UsageError(f"gradient_predivide_factor must be above 0, not {predivide}")
+    if not (hasattr(compression, "compress") and hasattr(compression, "decompress")):
+        raise UsageError(
+            f"compression must be hvd.Compression.none, hvd.Compression.fp16 or a class of your "
+            f"own with compress and decompress, not {compression!r}"
+        )
+    if not isinstance(process_set, ProcessSet):
+        raise UsageError(
+            f"process_set must be one that hvd.add_process_set has returned, not {process_set!r}"
+        )
+    return Options(
+        op=op,
+        predivide=float(predivide),
+        compression=compression,
+        groups=(),
+        sparse_as_dense=True,
+        process_set=process_set,
+    )
 
 
 @dataclass(frozen=True)
@@ -102,7 +134,11 @@ class _Room:
         if self._options.op is Adasum:
             gradients = [_gradient(slot) for slot in self._slots]
             title = self._exchange.title(self._options.process_set.engine())
-            combined = grouped_allreduce(gradients, name=title, op=Adasum)
+            options = self._options
+            combined = grouped_allreduce(
+                gradients, name=title, op=Adasum, compression=options.compression,
+                process_set=options.process_set,
+            )  # fmt: skip
             for own, result in zip(gradients, combined, strict=True):
                 own.copy_(result)
         else:

@@ -30,6 +30,25 @@ STANDARDISE = Option(
     "each sample's features.",
     default=False,
 )
+BLOCKS = Option("blocks", int, "blocks of attention, one behind the other", default=2, at_least=1)
+ATTENTION_HEADS = Option(
+    "attention_heads", int, "heads of attention in each block", default=4, at_least=1
+)
+EMBEDDING_SIZE = Option(
+    "embedding_size",
+    int,
+    "numbers that stand for a token, as many for each head",
+    default=64,
+    at_least=1,
+)
+DROPOUT_RATE = Option(
+    "dropout_rate",
+    float,
+    "share of the activations that are dropped at random in training",
+    default=0.0,
+    at_least=0,
+    below=1,
+)
 #: The option that every model takes, a user's own as well.
 INIT = Option(
     "init",
@@ -40,4 +59,7 @@ INIT = Option(
     rule=initial.check,
 )
 #: Everything that some model takes.
-OPTIONS = (HIDDEN, ACTIVATION, OUTPUT_ACTIVATION, STANDARDISE, INIT)
+OPTIONS = (
+    *(HIDDEN, ACTIVATION, OUTPUT_ACTIVATION, STANDARDISE),
+    *(BLOCKS, ATTENTION_HEADS, EMBEDDING_SIZE, DROPOUT_RATE, INIT),
+)

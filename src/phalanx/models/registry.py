@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from phalanx.errors import UsageError
@@ -76,8 +77,11 @@ def _build(
     entry: ModelEntry, options: Mapping[str, object], *, input_shape: tuple[int, ...], classes: int
 ) -> nn.Module:
     module = importlib.import_module(entry.module)
-    model: nn.Module = module.build(
-        input_shape=input_shape, classes=classes, **entry.fixed, **options
+    build = partial(
+        module.build, input_shape=input_shape, classes=classes, **entry.fixed, **options
+    )
+    model: nn.Module = importlib.import_module("phalanx.models.sized").build_sized(
+        entry.name, build
     )
     return model
 

@@ -14,6 +14,11 @@ def build(
     """Call the user's function and return the module it makes."""
     source = find(name)
     function = user_code.load_function(source)
+    if isinstance(function, nn.Module):
+        raise source.refusal(
+            f"{source.place} is a model already, and every training begins with a new one: name "
+            "the function or class that makes it"
+        )
     available = {"input_shape": input_shape, "classes": classes}
     if (getattr(function, "__module__", None) or "").startswith("torchvision."):
         # Its functions hand every keyword on to classes that know the classes by this name alone.

@@ -36,6 +36,10 @@ class Comparison:
             for index, one in enumerate(self._planned)
         ]
 
+    def runs(self, folder: Path) -> list[Path]:
+        """Where in the folder that they were trained into those are that the rows tell of."""
+        return [folder / row.run for row in self.rows if row.status == "done"]
+
     @property
     def failed(self) -> bool:
         """Whether anything came to nothing that was not refused beforehand."""

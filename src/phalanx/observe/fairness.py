@@ -3,8 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from phalanx.data.targets.tasks import CLASSIFICATION
 from phalanx.observe.rows import FinishedRun
 from phalanx.settings.panels import names_in
+from phalanx.settings.task_options import loss_of
 
 #: Said by the global batch, or without any effect on the training.
 _ELSEWHERE = ("data_dir", "batch_size", "batch_size_per_rank", "evaluate_first")
@@ -32,8 +34,10 @@ def _facts(run: FinishedRun) -> dict[str, Any]:
         for name in names_in("Data", "Model", "Training")
         if name not in _ELSEWHERE
     }
-    for part in ("dataset", "model"):
+    for part in ("dataset", "model", "objective", "callback"):
         facts |= settings.own.get(part, {})
+    facts["task"] = settings.task or CLASSIFICATION  # which older runs do not say
+    facts["loss"] = loss_of(settings.task, settings.loss)
     facts["batch"] = settings.batch(run.row.ranks or 1)
     facts["shards"] = settings.shards
     facts["host"] = host_name(run.host)

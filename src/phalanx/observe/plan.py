@@ -12,6 +12,7 @@ from typing import Any
 from phalanx.comm.launch.process import available_cores
 from phalanx.errors import PhalanxError, UsageError
 from phalanx.options import names_of
+from phalanx.settings.defaults import outright
 from phalanx.settings.panels import default_of
 from phalanx.settings.rules import check_settings
 from phalanx.settings.table import SETTINGS, Settings
@@ -64,6 +65,7 @@ def train_flags(settings: Settings) -> list[str]:
     """The flags that give `phalanx train` these settings."""
     ours = {name: getattr(settings, name) for name in SETTINGS}
     given = {name: value for name, value in ours.items() if value != default_of(name)}
+    given |= outright(settings)
     for own in settings.own.values():
         given |= own
     return [_spelled(name, value) for name, value in given.items()]
@@ -93,6 +95,7 @@ def plan(
         batch_size_per_rank=None,
         profile=False,
         output=None,
+        checkpoint_every="never",  # nobody goes on with it, and its time would count
     )
     planned = []
     for device in devices:

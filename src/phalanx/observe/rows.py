@@ -1,14 +1,13 @@
 """The rows of a comparison, from trainings just done or from the folders of finished runs."""
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from phalanx.observe.plan import CPU, Planned
-from phalanx.runs.folder import read_result, read_run_settings
+from phalanx.runs.folder import read_result, read_run_settings, read_surroundings
 from phalanx.settings.table import Settings
 
 Status = Literal["done", "refused", "failed", "interrupted"]
@@ -26,9 +25,14 @@ class Row:
     #: Ranks that compute gradients; a server does not.
     training_ranks: int | None = None
     threads: int | None = None
+    #: Of the model.
+    parameters: int | None = None
     seconds: float | None = None
     samples_per_second: float | None = None
     test_accuracy: float | None = None
+    #: What else a test is judged by, where targets are no classes: R², or F1 over all labels.
+    test_r2: float | None = None
+    test_f1: float | None = None
     #: What all ranks together hand to MPI in a step.
     bytes_per_step: float | None = None
     #: Of the rank that uses most.
@@ -48,12 +52,22 @@ def row_of_result(run: str, result: Mapping[str, Any], *, device: str = CPU) -> 
         ranks=result.get("ranks"),
         training_ranks=result.get("training_ranks"),
         threads=result.get("threads"),
+        parameters=result.get("parameters"),
         seconds=result.get("seconds"),
         samples_per_second=result.get("samples_per_second"),
         test_accuracy=test.get("accuracy"),
+        test_r2=_measured(test, "r2"),
+        test_f1=_measured(test, "f1-micro"),
         bytes_per_step=result.get("bytes_per_step"),
         memory_bytes_per_rank=result.get("memory_bytes_per_rank"),
     )
+
+
+def _measured(test: Mapping[str, Any], name: str) -> float | None:
+    """A metric of a test whose targets are no classes."""
+    more = test.get("more")
+    value = more.get(name) if isinstance(more, dict) and test.get("accuracy") is None else None
+    return value if isinstance(value, int | float) else None
 
 
 def row_without_result(planned: Planned, status: Status, *, short: str, reason: str) -> Row:
@@ -107,13 +121,8 @@ def read_finished(run: Path) -> FinishedRun:
     """A finished run; RunError names a folder that is none."""
     result = read_result(run)
     settings = read_run_settings(run)
-    config = json.loads((run / "config.json").read_text())
-    return FinishedRun(
-        row=row_of_result(str(run), result),
-        settings=settings,
-        host=config.get("host") or {},
-        versions=config.get("versions") or {},
-    )
+    host, versions = read_surroundings(run)
+    return FinishedRun(row_of_result(str(run), result), settings, host, versions)
 
 
 def plain(rows: Sequence[Row]) -> list[dict[str, Any]]:

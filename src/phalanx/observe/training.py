@@ -19,7 +19,7 @@ from phalanx.runs.folder import read_result
 #: Seconds that a training has to end its ranks after a Ctrl-C.
 _PATIENCE = 6.0
 #: What `phalanx train` exits with when it was asked for what cannot be done.
-_REFUSED = 2
+REFUSED = 2
 _ERROR = re.compile(r"^(?:rank \d+ of \d+: )?((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Exit)\b.*)$")
 
 
@@ -31,9 +31,9 @@ def run_training(planned: Planned, folder: Path) -> Row:
         code = _run([*command(planned.flags()), f"--output={folder}"], output.fileno())
     text = log.read_text(errors="replace")
     if code != 0:
-        status, short = ("refused", "refused") if code == _REFUSED else ("failed", "failed")
+        status, short = ("refused", "refused") if code == REFUSED else ("failed", "failed")
         alone = shlex.join(["phalanx", "train", *planned.flags()])
-        reason = f"{_cause(text, code)}\n  to see it alone: {alone}"
+        reason = f"{cause_of(text, code)}\n  to see it alone: {alone}"
         return row_without_result(planned, status, short=short, reason=reason)  # type: ignore[arg-type]
     try:
         return row_of_result(folder.name, read_result(folder), device=planned.device)
@@ -60,7 +60,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _cause(text: str, code: int) -> str:
+def cause_of(text: str, code: int) -> str:
     """What a training that failed had to say: its error, or its last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     errors = [found.group(1) for line in lines if (found := _ERROR.match(line))]

@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from phalanx.data.packages import need
-from phalanx.errors import RunError
+from phalanx.data.containers.mat_matrices import matrix_names, read_matrices
+from phalanx.errors import DataError, RunError
+from phalanx.files import check_file
 
 _NAME = re.compile(r"[Tt]heta_?(\d+)")
 
@@ -47,18 +48,18 @@ def load_matlab_weights(model: nn.Module, path: Path) -> None:
 
 def _read(path: Path) -> dict[str, Tensor]:
     """The matrices by name, in the order of their numbers."""
-    need("scipy", for_what="MATLAB files", called="scipy")
-    import scipy.io
-
-    if not path.is_file():
-        raise RunError(f"{path}: no such file")
     try:
-        content: dict[str, Any] = scipy.io.loadmat(path)
-    except Exception as error:  # a damaged file can fail in any way
-        raise RunError(f"{path}: not a readable MATLAB file: {error}") from error
+        check_file(path)
+        content = read_matrices(path, lambda name: _NAME.fullmatch(name) is not None)
+    except FileNotFoundError:
+        raise RunError(f"{path}: no such file") from None
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read: {error.strerror}") from error
+    except DataError as error:
+        raise RunError(str(error)) from error
     numbers = {name: int(found[1]) for name in content if (found := _NAME.fullmatch(name))}
     if not numbers:
-        there = ", ".join(name for name in content if not name.startswith("__")) or "nothing"
+        there = ", ".join(matrix_names(path)) or "nothing"
         raise RunError(f"{path}: holds no Theta1, Theta2 and so on, but {there}")
     return {
         name: _matrix(content[name], where=f"{path}: {name}")

@@ -1,7 +1,8 @@
 """How a table of settings is made: fields of a dataclass, each with the option that it is for."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
 from phalanx import data, models
@@ -55,6 +56,11 @@ def options_of(table: type[Any]) -> dict[str, Option]:
     }
 
 
+def with_texts(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same values with texts in place of paths, which JSON does not have."""
+    return {name: str(one) if isinstance(one, Path) else one for name, one in values.items()}
+
+
 def _declared() -> Iterator[tuple[str, Option, tuple[str, ...]]]:
     """Every option with the panel that it is shown in, and who takes it."""
     for option in data.OPTIONS:
@@ -64,5 +70,5 @@ def _declared() -> Iterator[tuple[str, Option, tuple[str, ...]]]:
         having = [entry.name for entry in models.describe() if option in entry.options]
         yield "Model", option, tuple(having)
     for option in strategies.OPTIONS:
-        ways = [one.name for one in strategies.STRATEGIES.values() if option in one.options]
+        ways = [one.name for one in strategies.STRATEGIES.values() if one.takes(option.name)]
         yield "Parallelism", option, tuple(ways)

@@ -1,15 +1,35 @@
 """The metrics by name, besides loss and accuracy. Nothing here imports torch."""
 
+from phalanx.data.targets.tasks import CLASSIFICATION, MULTI_LABEL, REGRESSION
 from phalanx.errors import UsageError
 from phalanx.wording import unknown
 
-#: Metrics that are one number each.
-NUMBERS = ("top-5", "mse", "mae", "hinge")
-#: Metrics that are better the larger they are, and at most 1.
-SHARES = ("accuracy", "top-5")
+#: Metrics that say a mean cross-entropy in other words: how many classes it is as good as a guess
+#: among, and how many bits a right answer takes.
+OF_LOSS = ("perplexity", "bits")
+_OF_LABELS = ("f1-micro", "f1-macro")
+#: Those that need all samples at once: of tests and validations alone.
+RANKED = ("auroc", "average-precision")
 #: Metrics that are one number a class, or a table.
 BY_CLASS = ("precision", "recall", "confusion")
-METRICS = (*NUMBERS, *BY_CLASS)
+#: What a task may be measured by, and what it always is, besides the loss.
+BY_TASK = {
+    CLASSIFICATION: ("top-5", "mse", "mae", "hinge", *OF_LOSS, *_OF_LABELS, *RANKED, *BY_CLASS),
+    REGRESSION: ("r2", "mae", "rmse", "mse"),
+    MULTI_LABEL: (*_OF_LABELS, *RANKED),
+}
+ALWAYS = {
+    CLASSIFICATION: ("accuracy",),
+    REGRESSION: ("r2", "mae", "rmse"),
+    MULTI_LABEL: _OF_LABELS,
+}
+METRICS = tuple(dict.fromkeys(name for names in BY_TASK.values() for name in names))
+#: Metrics that are one number each.
+NUMBERS = tuple(name for name in METRICS if name not in BY_CLASS)
+#: Metrics from 0 to 1.
+SHARES = ("accuracy", "top-5", *_OF_LABELS, *RANKED)
+#: Metrics that are better the larger they are.
+RISING = (*SHARES, "r2")
 
 
 def check_metrics(names: tuple[str, ...]) -> None:

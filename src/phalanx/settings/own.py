@@ -1,4 +1,5 @@
-"""The options that a user's own strategy, model and data set declare, as settings like ours.
+"""The options that a user's own strategy, model, data set, objective and callbacks declare, as
+settings like ours.
 
 They are read from the text of the code, which is not run: see `phalanx.declared`.
 """
@@ -12,6 +13,7 @@ from phalanx.declared import Declared
 from phalanx.errors import UsageError
 from phalanx.models import user as user_models
 from phalanx.options import Option
+from phalanx.settings.own_training import callback_declared, objective_declared
 from phalanx.settings.table import SETTINGS
 from phalanx.strategies import user as user_strategies
 from phalanx.wording import flag
@@ -20,11 +22,25 @@ _READERS = {
     "strategy": user_strategies.declared,
     "model": user_models.declared,
     "dataset": user_data.declared,
+    "objective": objective_declared,
+    "callback": callback_declared,
 }
 #: The flags of commands that are no settings.
 _OF_COMMANDS = (
-    *("config", "help", "own", "run", "runs", "input"),
+    *(
+        "config",
+        "help",
+        "help_all",
+        "own",
+        "run",
+        "runs",
+        "input",
+        "resume",
+        "requeue",
+        "trust_code",
+    ),
     *("strategies", "repeats", "devices", "json", "csv"),
+    *("vary", "time_limit", "skip_refused", "report"),
 )
 
 
@@ -58,9 +74,10 @@ class OwnOptions:
 
 
 def read_own(names: Mapping[str, Any]) -> OwnOptions:
-    """What the strategy, model and data set of these names declare, if they are a user's own.
+    """What the code of these names declares, of those parts that are a user's own.
 
-    Several strategies, as `phalanx compare` trains with, have commas between them.
+    Several strategies, as `phalanx compare` trains with, and several callbacks have commas between
+    them.
     """
     read = [*_read(names)]
     options: dict[str, Own] = {}

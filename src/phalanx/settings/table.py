@@ -10,10 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from phalanx import data, models
-from phalanx.options import Option, names_of
-from phalanx.settings.fields import of, options_of, setting, with_options
+from phalanx.options import Option, names_of, was_given
+from phalanx.settings.checkpoints import CHECKPOINT_EVERY, KEEP
+from phalanx.settings.failures import ON_FAILURE, REPLACE, RESTARTS, STALL_AFTER
+from phalanx.settings.fields import of, options_of, setting, with_options, with_texts
 from phalanx.settings.metrics import METRICS, parse_goal
 from phalanx.settings.optimizers import OPTIMIZERS, parse_options
+from phalanx.settings.parallelism import RANKS, THREADS
+from phalanx.settings.task_options import CALLBACK, LOSS, OBJECTIVE, RAW_TARGETS, TASK
+from phalanx.settings.trackers import MLFLOW, TENSORBOARD
 from phalanx.strategies.options import ACCUMULATE, CLIP_NORM, SHARDS
 from phalanx.strategies.registry import OPTIONS
 
@@ -42,6 +47,8 @@ class Settings:
         "Folder with the data set's files, or for csv, mat and npz the file "
         "[default: $PHALANX_DATA/DATASET]",
     )
+    task: str | None = of(TASK, "Data")
+    raw_targets: bool = of(RAW_TARGETS, "Data")
     validation_split: float = setting(
         0.0,
         "Data",
@@ -64,13 +71,13 @@ class Settings:
     )
 
     epochs: int = setting(
-        5, "Training", "How often to go through the training samples.", at_least=0
+        5, "Training", "Passes over the training samples [default: by data and model]", at_least=0
     )
     batch_size: int | Literal["full"] | None = setting(
         None,
         "Training",
         "Samples a step, over all ranks together: full for all there are, 1 for one by one "
-        "[default: 64]",
+        "[default: 64, or what suits the data]",
         at_least=1,
     )
     batch_size_per_rank: int | None = setting(
@@ -82,11 +89,11 @@ class Settings:
         "Steps after which an epoch is over [default: all samples once]",
         at_least=1,
     )
-    optimizer: str = setting("sgd", "Training", "The optimizer.", choices=tuple(OPTIMIZERS))
+    optimizer: str = setting("adam", "Training", "The optimizer.", choices=tuple(OPTIMIZERS))
     learning_rate: float | None = setting(
         None,
         "Training",
-        "The learning rate [default: 0.05 for sgd, torch's own for others]",
+        "The learning rate [default: by model for adam, 0.05 for sgd, torch's own for others]",
         at_least=0,
     )
     momentum: float | None = setting(
@@ -137,16 +144,9 @@ class Settings:
     )
     clip_norm: float | None = of(CLIP_NORM, "Training")
     accumulate: int = of(ACCUMULATE, "Training", always=True)
-    loss: str = setting(
-        "cross-entropy",
-        "Training",
-        "The loss. Binary cross-entropy adds up over the outputs of a sample; squared and absolute "
-        "error compare outputs with 1 for the right class and 0 for all others.",
-        choices=(
-            *("cross-entropy", "binary-cross-entropy"),
-            *("squared-error", "absolute-error", "hinge"),
-        ),
-    )
+    loss: str | None = of(LOSS, "Training")
+    objective: str | None = of(OBJECTIVE, "Training")
+    callback: str | None = of(CALLBACK, "Training")
     reduction: str = setting(
         "mean", "Training", "The loss is a mean or a sum over a batch.", choices=("mean", "sum")
     )
@@ -156,11 +156,12 @@ class Settings:
         "What weights and samples are kept in.",
         choices=("float32", "float64", "bfloat16"),
     )
-    autocast: str | None = setting(
+    precision: str | None = setting(
         None,
         "Training",
-        "Compute forward passes in 16 bits where torch deems that safe [default: as weights are]",
-        choices=("bfloat16",),
+        "What passes compute in where torch deems that safe; tf32 is of GPUs "
+        "[default: as weights are]",
+        choices=("bf16", "fp16", "tf32"),
     )
     compile: bool = setting(
         False, "Training", "Compile forward and backward into one function, if that is faster."
@@ -174,8 +175,7 @@ class Settings:
     metrics: tuple[str, ...] = setting(
         (),
         "Training",
-        "What to measure besides loss and accuracy, such as top-5,confusion. "
-        f"Known: {', '.join(METRICS)}.",
+        f"What else to measure, such as top-5,confusion. Known: {', '.join(METRICS)}.",
     )
     seed: int = setting(
         0, "Training", "Decides initial weights, data order and dropout.", at_least=0, below=2**63
@@ -190,19 +190,9 @@ class Settings:
         "How ranks work together; `phalanx strategies` explains. Your own is FILE.py:CLASS. "
         "[default: single on one rank, central on more]",
     )
-    ranks: int | None = setting(
-        None,
-        "Parallelism",
-        "Ranks to start [default: 1, or those mpirun or srun started]",
-        at_least=1,
-    )
+    ranks: int | None = of(RANKS, "Parallelism")
     shards: int | None = of(SHARDS, "Parallelism")
-    threads: int | None = setting(
-        None,
-        "Parallelism",
-        "Threads a rank [default: OMP_NUM_THREADS, or cores ÷ ranks]",
-        at_least=1,
-    )
+    threads: int | None = of(THREADS, "Parallelism")
     bind: bool = setting(True, "Parallelism", "Bind each rank to cores of its own.")
     device: str = setting(
         "auto",
@@ -210,6 +200,8 @@ class Settings:
         "Where to compute; auto is a GPU a rank, where all ranks have one, and else the CPU.",
         choices=("auto", "cpu", "cuda"),
     )
+
+    stall_after: str = of(STALL_AFTER, "Parallelism", always=True)
 
     profile: bool = setting(
         False, "Output", "Show where the time went, phase by phase and rank by rank."
@@ -220,8 +212,15 @@ class Settings:
     output: Path | None = setting(
         None, "Output", "The run's folder, new or empty [default: the next free runs/NAME]"
     )
+    tensorboard: bool = of(TENSORBOARD, "Output")
+    mlflow: bool = of(MLFLOW, "Output")
+    checkpoint_every: str | int = of(CHECKPOINT_EVERY, "Output", always=True)
+    keep: int = of(KEEP, "Output", always=True)
+    on_failure: str = of(ON_FAILURE, "Parallelism", always=True)
+    restarts: int | None = of(RESTARTS, "Parallelism")
+    replace: bool = of(REPLACE, "Parallelism")
 
-    #: What a user's own strategy, model and data set declare, by "strategy", "model" and "dataset".
+    #: What a user's own code declares, by "strategy", "model", "dataset", "objective", "callback".
     own: Mapping[str, Mapping[str, Any]] = dataclasses.field(default_factory=dict)
 
     def global_batch(self, ranks: int, *, samples: int) -> int:
@@ -237,8 +236,9 @@ class Settings:
 
     @property
     def data_options(self) -> dict[str, Any]:
-        """The options for the data set and its samples that were given, and the seed."""
-        return self._given(data.OPTIONS, "dataset") | {"seed": self.seed}
+        """The options for the data set and its samples that were given, the seed and the task."""
+        task = {} if self.task is None else {"task": self.task}
+        return self._given(data.OPTIONS, "dataset") | {"seed": self.seed, **task}
 
     @property
     def model_options(self) -> dict[str, Any]:
@@ -251,8 +251,8 @@ class Settings:
         return self._given(OPTIONS, "strategy")
 
     def _given(self, options: Iterable[Option], part: str) -> dict[str, Any]:
-        values = {name: getattr(self, name) for name in names_of(options)}
-        given = {name: one for name, one in values.items() if one is not None and one is not False}
+        values = [(option, getattr(self, option.name)) for option in options]
+        given = {option.name: one for option, one in values if was_given(option, one)}
         return given | dict(self.own.get(part, {}))
 
     @property
@@ -283,7 +283,8 @@ class Settings:
     def for_json(self) -> dict[str, Any]:
         """All settings by name, as JSON knows them."""
         plain = dataclasses.asdict(self)
-        return {name: str(v) if isinstance(v, Path) else v for name, v in plain.items()}
+        plain["own"] = {part: with_texts(given) for part, given in plain["own"].items()}
+        return with_texts(plain)
 
 
 #: What every setting but `own` is, takes and says of itself.

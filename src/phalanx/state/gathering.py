@@ -1,6 +1,6 @@
 """Putting a state that is in parts together: afterwards every rank has all of it."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, final
 
 import torch
 from torch import Tensor
@@ -10,7 +10,7 @@ from phalanx.errors import UsageError
 from phalanx.state.parts import Part, Share, Slice, State, shaped
 
 
-class _Outline(NamedTuple):
+class Outline(NamedTuple):
     """What a rank tells the others about a part."""
 
     kind: str
@@ -26,10 +26,10 @@ def gather(comm: Communicator, state: State) -> State:
 
     Of what several ranks have whole, the first one's counts.
     """
-    outlines = {name: _outline(part) for name, part in state.tensors.items()}
+    outlines = {name: outline(part) for name, part in state.tensors.items()}
     everyone = comm.allgather_objects((outlines, state.values))
     whole = State(
-        values=_merged([values for _, values in everyone]),
+        values=merged([values for _, values in everyone]),
         own={name: one.values for name, one in state.tensors.items() if isinstance(one, Share)},
         origin=(comm.rank, comm.size),
     )
@@ -40,16 +40,37 @@ def gather(comm: Communicator, state: State) -> State:
     return whole
 
 
-def _outline(part: Part) -> _Outline:
+@final
+class OneByOne:
+    """The tensors of a state that is in parts, put together one at a time."""
+
+    def __init__(self, comm: Communicator, state: State) -> None:
+        """Collective."""
+        self._comm, self._state = comm, state
+        outlines = {name: outline(part) for name, part in state.tensors.items()}
+        self._everyone = comm.allgather_objects(outlines)
+
+    def outline(self, name: str) -> Outline:
+        """The shape and the type of a tensor, which some rank has or has a part of."""
+        return next(one[name] for one in self._everyone if name in one)
+
+    def whole(self, name: str) -> Tensor:
+        """Collective. All of a tensor, on every rank."""
+        told = [one.get(name) for one in self._everyone]
+        return _whole(self._comm, name, self._state.tensors.get(name), told)
+
+
+def outline(part: Part) -> Outline:
+    """What of which tensor a part is, without its elements."""
     if isinstance(part, Slice):
         count = part.values.numel()
-        return _Outline("slice", part.shape, part.values.dtype, part.order, part.start, count)
+        return Outline("slice", part.shape, part.values.dtype, part.order, part.start, count)
     if isinstance(part, Share):
-        return _Outline(part.how, tuple(part.values.shape), part.values.dtype)
-    return _Outline("whole", tuple(part.shape), part.dtype)
+        return Outline(part.how, tuple(part.values.shape), part.values.dtype)
+    return Outline("whole", tuple(part.shape), part.dtype)
 
 
-def _whole(comm: Communicator, name: str, mine: Part | None, told: list[_Outline | None]) -> Tensor:
+def _whole(comm: Communicator, name: str, mine: Part | None, told: list[Outline | None]) -> Tensor:
     known = [one for one in told if one is not None]
     owner = next((rank for rank, one in enumerate(told) if one and one.kind == "whole"), None)
     if owner is not None:
@@ -62,22 +83,20 @@ def _whole(comm: Communicator, name: str, mine: Part | None, told: list[_Outline
 
 
 def _broadcast(
-    comm: Communicator, mine: Tensor | None, owner: int, told: list[_Outline | None]
+    comm: Communicator, mine: Tensor | None, owner: int, told: list[Outline | None]
 ) -> Tensor:
-    outline = told[owner]
-    assert outline is not None
+    known = told[owner]
+    assert known is not None
     if comm.rank == owner:
         assert mine is not None
         buffer = mine.contiguous().clone()
     else:
-        buffer = torch.empty(outline.shape, dtype=outline.dtype)
+        buffer = torch.empty(known.shape, dtype=known.dtype)
     comm.broadcast(buffer, owner)
     return buffer
 
 
-def _joined(
-    comm: Communicator, name: str, mine: Part | None, told: list[_Outline | None]
-) -> Tensor:
+def _joined(comm: Communicator, name: str, mine: Part | None, told: list[Outline | None]) -> Tensor:
     """The slices of all ranks in their places; of the same slice on several, the first one's."""
     first = next(one for one in told if one is not None)
     row = torch.zeros(torch.Size(first.shape).numel(), dtype=first.dtype)
@@ -91,7 +110,7 @@ def _joined(
         place = row[one.start : one.start + one.length]
         if rank == comm.rank:
             assert isinstance(mine, Slice)
-            place.copy_(mine.values)
+            place.copy_(mine.values.reshape(-1))
         comm.broadcast(place, rank)
     if filled != row.numel():
         raise UsageError(
@@ -101,18 +120,19 @@ def _joined(
     return shaped(row, first.shape, first.order)
 
 
-def _combined(comm: Communicator, mine: Part | None, known: list[_Outline]) -> Tensor:
+def _combined(comm: Communicator, mine: Part | None, known: list[Outline]) -> Tensor:
     """The sum or the mean of what the ranks have of their own."""
-    buffer = torch.zeros(known[0].shape, dtype=known[0].dtype)
+    # Negative zeros: what added to any number, 0 and -0 as well, leaves it as it is.
+    buffer = torch.zeros(known[0].shape, dtype=known[0].dtype).neg_()
     if isinstance(mine, Share):
         buffer.copy_(mine.values)
     comm.allreduce(buffer)
     return buffer.div_(len(known)) if known[0].kind == "mean" else buffer
 
 
-def _merged(everyone: list[Any]) -> Any:
+def merged(everyone: list[Any]) -> Any:
     """The values of all ranks: dictionaries put together, of anything else the first one's."""
     if not all(isinstance(one, dict) for one in everyone):
         return everyone[0]
     keys = dict.fromkeys(key for one in everyone for key in one)
-    return {key: _merged([one[key] for one in everyone if key in one]) for key in keys}
+    return {key: merged([one[key] for one in everyone if key in one]) for key in keys}

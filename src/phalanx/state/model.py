@@ -21,9 +21,12 @@ def parameter_names(model: nn.Module, optimizer: Optimizer) -> dict[nn.Parameter
     return names
 
 
-def read_parameters(names: Mapping[nn.Parameter, str], *, prefix: str = PARAMETERS) -> State:
-    """Copies of these parameters."""
-    return State({f"{prefix}{name}": one.detach().clone() for one, name in names.items()})
+def read_parameters(
+    names: Mapping[nn.Parameter, str], *, prefix: str = PARAMETERS, copy: bool = True
+) -> State:
+    """These parameters, as copies unless told otherwise."""
+    found = ((f"{prefix}{name}", one.detach()) for one, name in names.items())
+    return State({name: one.clone() if copy else one for name, one in found})
 
 
 def read_buffers(model: nn.Module) -> State:

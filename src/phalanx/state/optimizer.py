@@ -9,7 +9,8 @@ from torch.optim import Optimizer
 
 from phalanx.errors import UsageError
 from phalanx.exchange.views import dense_strides
-from phalanx.state.parts import Part, State
+from phalanx.state.parts import Part, State, Stored
+from phalanx.wording import a
 
 OPTIMIZER = "optimizer/"
 #: How an optimizer computes, which is not a part of what it has computed.
@@ -25,11 +26,12 @@ def read_optimizer(optimizer: Optimizer, names: Names) -> State:
     return add_entries(read_groups(optimizer, names), optimizer, names)
 
 
-def add_entries(state: State, optimizer: Optimizer, names: Names) -> State:
-    """Add copies of what an optimizer keeps about these parameters to a state with its groups."""
+def add_entries(state: State, optimizer: Optimizer, names: Names, *, copy: bool = True) -> State:
+    """Add what an optimizer keeps about these parameters to a state with its groups."""
     for parameter, name in names.items():
         for entry, value in optimizer.state.get(parameter, {}).items():
-            put_entry(state, name, entry, value.clone() if isinstance(value, Tensor) else value)
+            copied = value.clone() if isinstance(value, Tensor) and copy else value
+            put_entry(state, name, entry, copied)
     return state
 
 
@@ -39,7 +41,7 @@ def put_entry(state: State, name: str, entry: str, value: Part | Any) -> None:
         state.values["optimizer"]["entries"].setdefault(name, {})[entry] = value
     elif isinstance(value, list | tuple | dict | set):
         raise UsageError(
-            f"the optimizer keeps a {type(value).__name__} '{entry}' about '{name}', and a state "
+            f"the optimizer keeps {a(value)} '{entry}' about '{name}', and a state "
             "holds tensors and single numbers: use another optimizer to save or move a training"
         )
     else:
@@ -70,12 +72,10 @@ def _plain(value: Any, *, option: str) -> Any:
         return [_plain(one, option=option) for one in value]
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise UsageError(
-        f"the optimizer's option '{option}' is a {type(value).__name__}, which a state cannot hold"
-    )
+    raise UsageError(f"the optimizer's option '{option}' is {a(value)}, which a state cannot hold")
 
 
-def write_groups(optimizer: Optimizer, state: State) -> None:
+def write_groups(optimizer: Optimizer, state: State | Stored) -> None:
     """Give each parameter group the hyper-parameters that it had."""
     saved = state.values["optimizer"]
     if saved["kind"] != type(optimizer).__name__:
@@ -101,11 +101,12 @@ def write_groups(optimizer: Optimizer, state: State) -> None:
 def write_entries(optimizer: Optimizer, names: Names, state: State) -> None:
     """Have an optimizer keep about these parameters what a whole state says, and nothing else."""
     found = entries_by_parameter(state)
+    groups = {one: group for group in optimizer.param_groups for one in group["params"]}
     for parameter, name in names.items():
         optimizer.state.pop(parameter, None)
         if name in found:
             kept = {entry: like(value, parameter) for entry, value in found[name].items()}
-            optimizer.state[parameter] = kept
+            optimizer.state[parameter] = place_counters(kept, parameter, groups.get(parameter, {}))
 
 
 def entries_by_parameter(state: State) -> dict[str, dict[str, Any]]:
@@ -129,6 +130,16 @@ def like(value: Any, parameter: Tensor) -> Any:
         value.shape, dense_strides(parameter), dtype=value.dtype, device=parameter.device
     )
     return copy.copy_(value)
+
+
+def place_counters(
+    kept: dict[str, Any], parameter: Tensor, group: dict[str, Any]
+) -> dict[str, Any]:
+    """Have counters where torch wants them: in host memory, unless one kernel does the step."""
+    if group.get("fused") or group.get("capturable"):
+        moved = {name: kept[name].to(parameter.device) for name in SCALARS if name in kept}
+        return kept | moved
+    return kept
 
 
 def forget(optimizer: Optimizer, parameters: Iterable[nn.Parameter]) -> None:

@@ -12,8 +12,8 @@ Beside them are plain values that JSON knows: the position, hyper-parameters, sc
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal, final
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, Protocol, final
 
 import torch
 from torch import Tensor
@@ -30,6 +30,7 @@ class Slice:
     a piece along one dimension, which comes first then.
     """
 
+    #: In a row, or in any shape that has them in this order.
     values: Tensor
     #: Of the whole tensor.
     shape: tuple[int, ...]
@@ -92,10 +93,21 @@ class State:
             return None
         return State({**self.tensors, **self.own}, self.values)
 
+    def to_host(self) -> "State":
+        """Have all of it in host memory, wherever it was; returns this one."""
+        self.tensors = {name: _on_host(part) for name, part in self.tensors.items()}
+        return self
+
     @property
     def is_whole(self) -> bool:
         """Whether no tensor is in parts."""
         return all(isinstance(part, Tensor) for part in self.tensors.values())
+
+
+def _on_host(part: Part) -> Part:
+    if isinstance(part, Tensor):
+        return part.cpu()
+    return part if part.values.is_cpu else replace(part, values=part.values.cpu())
 
 
 def memory_order(strides: tuple[int, ...]) -> tuple[int, ...]:
@@ -121,9 +133,48 @@ def cut(whole: Tensor, like: Slice) -> Tensor:
     return elements(whole, like.order)[like.start : like.start + like.values.numel()].clone()
 
 
-def along(piece: Tensor, dimension: int, *, start: int, shape: tuple[int, ...]) -> Slice:
+def along(
+    piece: Tensor, dimension: int, *, start: int, shape: tuple[int, ...], copy: bool = True
+) -> Slice:
     """A piece along one dimension as a slice; `start` is where it begins in that dimension."""
     others = [one for one in range(len(shape)) if one != dimension]
     thickness = torch.Size(shape[one] for one in others).numel()
-    values = piece.detach().movedim(dimension, 0).reshape(-1).clone()
+    values = piece.detach().movedim(dimension, 0)
+    values = values.reshape(-1).clone() if copy else values
     return Slice(values, shape, (dimension, *others), start * thickness)
+
+
+class Portion(NamedTuple):
+    """What a rank has of a tensor: all of it, or a piece along one dimension."""
+
+    #: Of the whole tensor.
+    shape: tuple[int, ...]
+    dimension: int = 0
+    #: Where the piece begins in that dimension.
+    start: int = 0
+
+    def of(self, whole: Tensor, piece: Tensor) -> Tensor:
+        """The portion of a whole tensor, as a view, as large as a piece."""
+        if whole.dim() == 0:
+            return whole
+        return whole.narrow(self.dimension, self.start, piece.shape[self.dimension])
+
+
+class Stored(Protocol):
+    """A state outside of memory, of which each rank reads what is its own."""
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Its plain values."""
+
+    def names(self, prefix: str) -> list[str]:
+        """The tensors whose names begin so."""
+
+    def kind(self, name: str) -> tuple[tuple[int, ...], torch.dtype]:
+        """The shape and the type of a tensor, which must be there."""
+
+    def read(self, name: str) -> Tensor:
+        """All of a tensor."""
+
+    def read_into(self, name: str, piece: Tensor, portion: Portion) -> None:
+        """Fill a piece with its portion of a tensor, without ever having the whole in memory."""

@@ -6,10 +6,15 @@ on that slice alone; a second barrier publishes the new weights: everybody reads
 Nothing is broadcast, and neither the optimizer's work nor its memory grows with the ranks.
 
 Between hosts each slice is exchanged by the ranks that own it, one a host, so that the network
-carries every byte as seldom as it can.
+carries every byte as seldom as it can: during the backward pass, as gradients come, and in fewer
+bytes if that is asked for. With fixed shards it is done afterwards, in the order of the shards.
+
+On GPUs, whose memory ranks do not share, slices travel: `sharded_model.py`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -20,38 +25,72 @@ from phalanx.comm.hosts import Hosts, arrange
 from phalanx.comm.launch.process import release_freed_memory
 from phalanx.comm.shared import SharedMemory, room_for
 from phalanx.data.batches import Batch, cut
-from phalanx.exchange.flat import FlatParameters, layouts, pieces_in, zeros
-from phalanx.exchange.rows import SMALL, RowSum, SmallSum
-from phalanx.exchange.views import dense_strides
-from phalanx.state import Slice, State
-from phalanx.state.model import (
-    PARAMETERS,
-    parameter_names,
-    read_buffers,
-    read_parameters,
-    write_buffers,
-    write_parameters,
-)
-from phalanx.state.parts import memory_order
-from phalanx.strategies.base import Outcome, Strategy, Task, Worker
+from phalanx.errors import UsageError
+from phalanx.exchange.flat import FlatParameters, layouts, zeros
+from phalanx.exchange.rows import SMALL, RowSum, SmallSum, add_up_in_order
+from phalanx.state import State
+from phalanx.state.model import parameter_names, write_buffers, write_parameters
+from phalanx.strategies.base import Outcome, Strategy, Task, TextTable, Worker
+from phalanx.strategies.building_blocks.between_hosts import BetweenHosts
+from phalanx.strategies.building_blocks.chosen_exchange import make_exchange
 from phalanx.strategies.building_blocks.clipping import chunk_count, chunk_squares, clip_factor
-from phalanx.strategies.building_blocks.part_gradients import PartGradients
+from phalanx.strategies.building_blocks.exchanges import Exchange, Way, way_of
+from phalanx.strategies.building_blocks.part_gradients import PartGradients, nothing
 from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
 from phalanx.strategies.building_blocks.sliced_optimizer import SlicedOptimizer, check_elementwise
 from phalanx.strategies.building_blocks.whole_model import average_buffers, broadcast_model
+from phalanx.strategies.rules import check_bound, check_fields
+from phalanx.strategies.sharded_model import ShardedModel, read_slices
 
 
 @dataclass(frozen=True)
 class Central(Strategy):
     """One copy a host, stepped slice by slice."""
 
+    #: `auto`, the name of the default: what is not said is found by what the first steps take.
+    exchange: str | None = None
+    #: Whether that may be something that rounds.
+    lossy: bool = False
+    #: Exchange gradients between hosts during the backward pass, as they come; None where it can.
+    overlap: bool | None = None
+    #: Exchange fewer bytes between hosts: one of `phalanx.exchange.compressions`.
+    compress: str | None = None
+    #: Of the matrices under `low-rank`; 2 if nobody says otherwise.
+    compress_rank: int | None = None
+    #: With overlap: about how much of the gradient is exchanged at a time; None for 256 KiB.
+    bucket_bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        check_fields("central", self)
+
     def bind(self, comm: Communicator, task: Task) -> Worker:
         check_elementwise(task.optimizer, strategy="central")
-        return CentralWorker(arrange(comm), task)
+        check_bound("central", self, task, ranks=comm.size)
+        if not (comm.shares_memory and all(one.is_cpu for one in task.model.parameters())):
+            self._check_apart()
+            return ShardedModel(comm, task)
+        hosts = arrange(comm)
+        if hosts.host.size == comm.size and self.compress is not None and comm.size > 1:
+            hosts.free()
+            raise UsageError(
+                "strategy 'central' sends nothing on one host, where ranks share memory, which "
+                "leaves nothing to compress: leave it out, or take strategy 'allreduce'"
+            )
+        in_order = task.shards is not None  # and so after the backward pass, and as they are
+        way = None if in_order else way_of(self, overlap=not task.compile)
+        return CentralWorker(hosts, task, way)
+
+    def _check_apart(self) -> None:
+        for name in ("lossy", "overlap", "compress", "compress_rank"):
+            if getattr(self, name):
+                raise UsageError(
+                    f"{name} of strategy 'central' is for gradients in host memory: leave it out "
+                    "on GPUs, or take strategy 'allreduce'"
+                )
 
 
 class CentralWorker(Worker):
-    def __init__(self, hosts: Hosts, task: Task) -> None:
+    def __init__(self, hosts: Hosts, task: Task, way: Way | None) -> None:
         self._hosts = hosts
         self._task = task
         comm = hosts.everyone
@@ -69,6 +108,11 @@ class CentralWorker(Worker):
         self._sharded_buffers = (
             None if task.shards is None else ShardedBuffers(task.model, comm, shards=shards)
         )
+        self._cut_slices()
+        self._between: Exchange | None = None
+        if way is not None and hosts.host.size < comm.size:
+            make = partial(BetweenHosts, hosts, self._flat.blocks, self._slices)
+            self._between = make_exchange(comm, self._flat.blocks, way, make=make)
         self._gradients = PartGradients(
             task,
             self._flat,
@@ -76,8 +120,10 @@ class CentralWorker(Worker):
             of=shards,
             rows=[1] if self._small else [part - rows.start for part in mine],
             statistics=self._sharded_buffers,
+            before_last_pass=nothing if self._between is None else self._between.watch,
         )
-        self._cut_slices()
+        self._lent = False
+        self.lend()
 
     def _is_small(self) -> bool:
         """Whether the gradient is so small that MPI adds it up sooner than shared memory does."""
@@ -93,7 +139,7 @@ class CentralWorker(Worker):
         for layout in plan:
             room += room_for((layout.length,), layout.dtype)
             room += room_for((rows, layout.row_length), layout.dtype)
-        memory = SharedMemory(self._hosts.host, room)
+        self._memory = memory = SharedMemory(self._hosts.host, room)
         flat = FlatParameters(
             task.model,
             rows=rows,
@@ -124,26 +170,75 @@ class CentralWorker(Worker):
         ]
         self._optimizer = SlicedOptimizer(self._task.optimizer, blocks)
 
+    def report(self) -> Sequence[TextTable]:
+        return () if self._between is None else self._between.report()
+
+    def lend(self) -> None:
+        """From here to the next step every rank's model is its own: ranks that share one would
+        each repeat what all of them do to it."""
+        if not self._lent and self._hosts.everyone.size > 1:
+            self._flat.lend(self._memory.own)
+            self._lent = True
+
+    def _take_back(self) -> None:
+        """Collective. Take over what has been done to the model meanwhile, alike on every rank."""
+        if not self._lent:
+            return
+        names = parameter_names(self._task.model, self._task.optimizer)
+        changed = [names[parameter] for parameter in self._flat.changed()]
+        everyone = self._hosts.everyone.allgather_objects(changed)
+        for name in dict.fromkeys(name for names in everyone for name in names):
+            without = [rank for rank, names in enumerate(everyone) if name not in names]
+            if without:
+                raise UsageError(
+                    f"the weights of '{name}' have been changed by a rank, and not by rank "
+                    f"{without[0]}: do the same on every rank"
+                )
+        if changed:
+            self._flat.take_back(write=self._hosts.host.rank == 0)
+            self._hosts.host.barrier()
+        else:
+            self._flat.take_back(write=False)
+        self._memory.forget()
+        self._lent = False
+
     def step(self, batch: Batch) -> Outcome:
+        self._take_back()
         outcome = self._gradients.compute(batch)
         with phase("wait"):
-            if not self._small:  # else MPI's sum is where all ranks meet
+            # Else they meet elsewhere: in MPI's sum, or in those between hosts.
+            if not self._small and self._between is None:
                 self._hosts.host.barrier()
         with phase("exchange"):
-            self._add_up()
-            marks = self._read_marks()
+            marks = self._add_up()
             if self._sharded_buffers is not None:
                 self._sharded_buffers.finish(batch.size)
         with phase("update"):
-            if self._task.clip_norm is not None:
-                self._clip(self._task.clip_norm)
-            self._optimizer.step(marks)
+            pairs = zip(self._flat.blocks, self._slices, strict=True)
+            mine = [block.gradients[slice_] for block, slice_ in pairs]
+            if self._task.unscale(mine, self._hosts.everyone):
+                if self._task.clip_norm is not None:
+                    self._clip(self._task.clip_norm)
+                self._optimizer.step(marks)
         with phase("wait"):
             self._hosts.host.barrier()
         return outcome
 
+    def _add_up(self) -> list[Tensor] | None:
+        """Make the first row, in this rank's slices, the sum over all parts on all hosts; which
+        parameters any part has a gradient for, None for all of them, as is usual."""
+        if self._between is not None:
+            marks = self._between.finish()
+            return None if all(bool(one.all()) for one in marks) else marks
+        if self._hosts.peers.size == 1:
+            for total in self._sums:
+                total.add_up()
+        else:
+            for block, slice_ in zip(self._flat.blocks, self._slices, strict=True):
+                add_up_in_order(self._hosts.peers, block.rows[:, slice_], filled=self._filled)
+        return self._read_marks()
+
     def _read_marks(self) -> list[Tensor] | None:
-        """Collective. Which parameters any part has a gradient for; None for all, as is usual."""
         peers = self._hosts.peers
         if peers.size == 1 and all(bool(marks.all()) for marks in self._marks):
             return None
@@ -152,21 +247,6 @@ class CentralWorker(Worker):
             for marked in marks:
                 peers.allreduce(marked, "maximum")
         return marks
-
-    def _add_up(self) -> None:
-        """Make the first row, in this rank's slices, the sum over all parts on all hosts."""
-        peers = self._hosts.peers
-        if peers.size == 1:
-            for total in self._sums:
-                total.add_up()
-            return
-        slices = zip(self._flat.blocks, self._slices, self._sums, strict=True)
-        for block, slice_, total in slices:
-            if self._task.shards is None:
-                total.add_up()
-                peers.allreduce(block.gradients[slice_])
-            else:
-                _add_up_in_order(peers, block.rows[:, slice_], filled=self._filled)
 
     def _clip(self, limit: float) -> None:
         """Each rank's chunks' norms into a common table; from it the same factor everywhere."""
@@ -187,41 +267,34 @@ class CentralWorker(Worker):
 
     def state(self) -> State:
         """This rank's slices of the parameters and of what the optimizer keeps about them."""
+        lent = self._lent
+        self._take_back()
         self.sync()
         task = self._task
         names = parameter_names(task.model, task.optimizer)
-        frozen = {parameter: names[parameter] for parameter in self._flat.frozen}
-        state = read_parameters(frozen).add(read_buffers(task.model))
-        for block, slice_ in zip(self._flat.blocks, self._slices, strict=True):
-            for parameter, where, values in pieces_in(block, slice_):
-                order = memory_order(dense_strides(parameter))
-                part = Slice(values.clone(), tuple(parameter.shape), order, where.start)
-                state.tensors[f"{PARAMETERS}{names[parameter]}"] = part
-        return state.add(self._optimizer.state(names))
+        state = read_slices(task.model, self._flat, self._slices, names=names)
+        if lent:  # else a step follows, and taking back looks at every weight
+            self.lend()
+        state.add(self._optimizer.state(names))
+        return state if self._between is None else state.add(self._between.state(names))
 
     def load(self, state: State) -> None:
+        self._take_back()
         task = self._task
         names = parameter_names(task.model, task.optimizer)
         # Every rank of a host writes the same to the same place; none may read before all have.
         write_parameters(names, state)
         write_buffers(task.model, state)
         self._optimizer.load(names, state)
+        if self._between is not None:
+            self._between.load(names, state)
         self._hosts.host.barrier()
+        self.lend()
 
     def close(self) -> None:
+        self._take_back()
+        if self._between is not None:
+            self._between.close()
         self._optimizer.close()
         self._flat.release()
         self._hosts.free()
-
-
-def _add_up_in_order(peers: Communicator, rows: Tensor, *, filled: int) -> None:
-    """Collective. Add up row by row from the first host to the last, as a single host would."""
-    total = torch.zeros_like(rows[0])
-    if peers.rank > 0:
-        peers.receive(total, peers.rank - 1)
-    for row in rows[:filled]:
-        total.add_(row)
-    if peers.rank < peers.size - 1:
-        peers.send(total, peers.rank + 1)
-    peers.broadcast(total, peers.size - 1)
-    rows[0].copy_(total)

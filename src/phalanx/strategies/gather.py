@@ -4,20 +4,24 @@ The textbook scheme, each phase a verb of MPI's own. Only rank 0 reads samples, 
 optimizer's state; it computes a part of every batch like the others.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import final
 
 import torch
+from torch import Tensor, nn
 
 from phalanx.clock import phase
 from phalanx.comm.base import Communicator
-from phalanx.data.batches import Batch, cut
+from phalanx.data.batches import Batch, Weigh, cut
 from phalanx.data.split import Samples
+from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
 from phalanx.exchange.rows import RowSum
 from phalanx.state import State
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
+from phalanx.strategies.building_blocks.closures import refuse_closure
 from phalanx.strategies.building_blocks.parameter_server import SERVER
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
 from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
@@ -28,19 +32,29 @@ from phalanx.strategies.building_blocks.whole_model import (
     load_whole,
     whole_state,
 )
+from phalanx.strategies.rules import check_bound, check_fields
 
 
 @dataclass(frozen=True)
 class Gather(Strategy):
     """Scatter, compute, gather, step, broadcast."""
 
+    by_layer: bool = False
+
+    def __post_init__(self) -> None:
+        check_fields("gather", self)
+
     def bind(self, comm: Communicator, task: Task) -> Worker:
-        return GatherWorker(comm, task)
+        check_bound("gather", self, task, ranks=comm.size)
+        refuse_closure(task.optimizer, strategy="gather")
+        return GatherWorker(comm, task, by_layer=self.by_layer)
 
 
 @final
 class GatherWorker(Worker):
-    def __init__(self, comm: Communicator, task: Task) -> None:
+    replicates = True
+
+    def __init__(self, comm: Communicator, task: Task, *, by_layer: bool) -> None:
         self._comm = comm
         self._task = task
         parts = comm.size if task.shards is None else task.shards
@@ -56,6 +70,7 @@ class GatherWorker(Worker):
         self._sharded_buffers = (
             None if task.shards is None else ShardedBuffers(task.model, comm, shards=parts)
         )
+        self._pieces = _layers(task.model, self._flat) if by_layer else None
         self._scatter = Scatter(comm, shares, of=parts)
         self._gradients = PartGradients(
             task,
@@ -84,9 +99,22 @@ class GatherWorker(Worker):
 
     def _gather(self) -> None:
         count = self._counts[self._comm.rank]
-        with phase("gather"):
-            for block in self._flat.blocks:
-                self._comm.gather(block.rows[:count], block.rows, SERVER, self._counts)
+        if self._pieces is None:
+            with phase("gather"):
+                for block in self._flat.blocks:
+                    pairs = zip(
+                        block.messages(slice(0, count)), block.messages(slice(None)), strict=True
+                    )
+                    for mine, everyone in pairs:
+                        self._comm.gather(mine, everyone, SERVER, self._counts)
+            return
+        for name, rows in self._pieces:
+            with phase(name):
+                # A piece of every row is in no one place: MPI gets a copy, and gives one.
+                whole = torch.empty_like(rows, memory_format=torch.contiguous_format)
+                self._comm.gather(rows[:count].contiguous(), whole, SERVER, self._counts)
+                if self._comm.rank == SERVER:
+                    rows.copy_(whole)
 
     def _update(self) -> None:
         with phase("update"):
@@ -111,15 +139,50 @@ class GatherWorker(Worker):
         self._flat.release()
 
 
+def _layers(model: nn.Module, flat: FlatParameters) -> list[tuple[str, Tensor]]:
+    """The columns of each layer's gradient, layers counted from 1, and then those of all marks."""
+    found: list[tuple[str, Tensor]] = []
+    places = {
+        id(parameter): (block, start)
+        for block in flat.blocks
+        for parameter, start in zip(block.layout.parameters, block.layout.starts, strict=True)
+    }
+    layers = [module for module in model.modules() if any(True for _ in _own(module, places))]
+    for number, module in enumerate(layers, start=1):
+        for parameter in _own(module, places):
+            block, start = places.pop(id(parameter))  # a tied one belongs to the first that has it
+            piece = block.rows[:, start : start + parameter.numel()]
+            found.append((f"gather layer {number}", piece))
+    return [*found, *(("gather marks", block.marks()) for block in flat.blocks)]
+
+
+def _own(module: nn.Module, places: Mapping[int, object]) -> Iterator[nn.Parameter]:
+    """Those of a module's own parameters that are trained."""
+    return (one for one in list(module.parameters(recurse=False)) if id(one) in places)
+
+
 @dataclass(frozen=True)
 class LocalParts:
     """This rank's parts of a global batch, out of samples that it was sent."""
 
-    size: int
-    step: int
+    batch: Batch
     samples: Samples
     #: Where they begin in the global batch.
     start: int
+
+    @property
+    def size(self) -> int:
+        """The number of samples over all parts, on all ranks."""
+        return self.batch.size
+
+    @property
+    def step(self) -> int:
+        """Its number in the training."""
+        return self.batch.step
+
+    def weight(self, weigh: Weigh) -> float:
+        """What the targets of all samples weigh, which every rank knows."""
+        return self.batch.weight(weigh)
 
     def part(self, index: int, of: int) -> Samples:
         """The samples of one part, of which this rank must have been sent all."""
@@ -151,22 +214,34 @@ class Scatter:
         counts = [stop - start for start, stop in pairwise([*starts, batch.size])]
         whole = self._read(batch) if comm.rank == SERVER else None
         mine = self._room(batch, counts[comm.rank]) if whole is None else _first(whole, counts[0])
-        with phase("scatter"):
+        with phase("scatter inputs"):
             comm.scatter(whole and whole.inputs, mine.inputs, SERVER, counts)
+        with phase("scatter labels"):
             comm.scatter(whole and whole.targets, mine.targets, SERVER, counts)
-        return LocalParts(batch.size, batch.step, mine, start=starts[comm.rank])
+        return LocalParts(batch, mine, start=starts[comm.rank])
 
     @staticmethod
     def _read(batch: Batch) -> Samples:
         with phase("load"):
-            return Samples(*(tensor.contiguous() for tensor in batch.whole()))
+            samples = batch.whole()
+            if not all(isinstance(one, Tensor) for one in samples):
+                raise UsageError(
+                    "strategy 'gather' sends ranks one tensor of inputs and one of targets: make "
+                    "samples of these two, or take another strategy, such as 'central'"
+                )
+            return Samples(*(tensor.contiguous() for tensor in samples))
 
     def _room(self, batch: Batch, count: int) -> Samples:
         """Memory for so many samples; for inputs the same at every call, if it is large enough."""
         # No sample has to be read to learn what samples look like.
         like = batch.source.take(batch.indices[:0], dtype=batch.dtype)
+        like = like if batch.device is None else like.to(batch.device)
         inputs = self._inputs
-        fits = inputs.dtype == like.inputs.dtype and inputs.shape[1:] == like.inputs.shape[1:]
+        fits = (inputs.dtype, inputs.shape[1:], inputs.device) == (
+            like.inputs.dtype,
+            like.inputs.shape[1:],
+            like.inputs.device,
+        )
         if not fits or len(inputs) < count:
             self._inputs = like.inputs.new_empty((count, *like.inputs.shape[1:]))
         targets = like.targets.new_empty((count, *like.targets.shape[1:]))

@@ -1,18 +1,23 @@
 """The strategies by name. Nothing here imports torch: names are checked before any rank starts."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from phalanx.comm.algorithm_names import AUTO
 from phalanx.errors import UsageError
 from phalanx.options import Option, check_values, names_of
 from phalanx.strategies import options as declared
 from phalanx.strategies import user
-from phalanx.wording import Spelling, argument, unknown
+from phalanx.wording import Spelling, argument, nearest, unknown
 
 if TYPE_CHECKING:
     from phalanx.strategies.base import Strategy
+
+
+def _word(name: str) -> str:
+    return "-".join(name.lower().replace("/", " ").replace("_", " ").split())
 
 
 @dataclass(frozen=True)
@@ -34,14 +39,18 @@ class StrategyEntry:
     splits_model: bool = False
     #: Whether weights with fixed shards are the same on any number of ranks.
     keeps_shards: bool = True
-    #: Whether it trains models on GPUs.
-    on_gpus: bool = False
     #: Fields of the strategy that a user may set.
     options: tuple[Option, ...] = ()
 
-    def takes(self, option: str) -> bool:
-        """Whether an option of this name is among its own."""
-        return option in names_of(self.options)
+    def takes(self, option: str, value: Any = None) -> bool:
+        """Whether an option of this name is among its own, and this among the option's choices."""
+        found = next((one for one in self.options if one.name == option), None)
+        return found is not None and (value is None or value in (found.choices or (value,)))
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """What others call it, as a word of the command line: `parameter-server`."""
+        return tuple(_word(name) for name in self.also_called.split(", "))
 
 
 _ENTRIES = (
@@ -53,7 +62,6 @@ _ENTRIES = (
         also_called="sequential",
         when="as long as one process is fast enough, and to compare all others with",
         most_ranks=1,
-        on_gpus=True,
     ),
     StrategyEntry(
         name="allreduce",
@@ -61,9 +69,8 @@ _ENTRIES = (
         summary="every rank holds the model; gradients are added up by MPI_Allreduce",
         moves="the flat gradient, once a step, between all ranks",
         also_called="collective, mirrored, Horovod, DDP",
-        when="for optimizers that central refuses, and over slow networks with --overlap",
-        on_gpus=True,
-        options=(declared.ALGORITHM, declared.OVERLAP, declared.COMPRESS),
+        when="for optimizers that central refuses, and on GPUs",
+        options=(declared.ALGORITHM, *declared.GRADIENTS),
     ),
     StrategyEntry(
         name="central",
@@ -72,6 +79,7 @@ _ENTRIES = (
         moves="nothing on a host, where ranks share memory; each slice once a step between hosts",
         also_called="central storage, ZeRO-1",
         when="nearly always: the fastest, and the least memory, for data parallelism",
+        options=declared.GRADIENTS,
     ),
     StrategyEntry(
         name="server",
@@ -91,6 +99,7 @@ _ENTRIES = (
         moves="samples from rank 0, gradients to it, weights from it, once a step",
         also_called="the textbook scheme",
         when="to see every phase of a parallel step, and where only rank 0 reads the data",
+        options=(declared.BY_LAYER,),
     ),
     StrategyEntry(
         name="async",
@@ -106,15 +115,14 @@ _ENTRIES = (
     ),
     StrategyEntry(
         name="local",
-        target="phalanx.strategies.local:Local",
+        target="phalanx.strategies.local.strategy:Local",
         summary="ranks train alone, each with an optimizer of its own, and average their weights "
         "every few steps",
         moves="the flat weights, once every k steps, between all ranks",
         also_called="local SGD, weight averaging, federated averaging",
         when="slow networks, if fewer exchanges are worth other results than those of one rank",
         keeps_shards=False,
-        on_gpus=True,
-        options=(declared.EVERY, declared.OUTER_MOMENTUM),
+        options=declared.LOCAL,
     ),
     StrategyEntry(
         name="pipeline",
@@ -138,30 +146,49 @@ _ENTRIES = (
     ),
 )
 STRATEGIES = {entry.name: entry for entry in _ENTRIES}
+_ALIASES = {alias: entry.name for entry in _ENTRIES for alias in entry.aliases}
 #: Those under which a rank has a part of the model, not of the batch.
 SPLIT_MODELS = tuple(entry.name for entry in _ENTRIES if entry.splits_model)
 #: Those that take fixed shards.
 SHARDED = tuple(entry.name for entry in _ENTRIES if entry.keeps_shards)
-#: Those that train models on GPUs.
-ON_GPUS = tuple(entry.name for entry in _ENTRIES if entry.on_gpus)
-#: Options that are for gradients in CPU memory.
-_ON_CPUS_ALONE = frozenset(names_of((declared.ALGORITHM, declared.COMPRESS)))
-#: Every option that some strategy has.
-OPTIONS = tuple({option.name: option for entry in _ENTRIES for option in entry.options}.values())
+#: What gradients on GPUs may travel as, if not as they are.
+_COMPRESSED_ON_GPUS = ("bf16", "fp16")
+_UNDECIDED = ("exchange", "lossy")  # how whatever strategy is used may exchange
 
 
-def default_strategy(ranks: int, options: Iterable[str] = (), *, central: bool = True) -> str:
-    """What trains when the user names no strategy: with options, one that has them.
+def _merged() -> Iterator[Option]:
+    """Every option that some strategy has: one by each name, with all that it may be somewhere."""
+    for name in dict.fromkeys(one.name for entry in _ENTRIES for one in entry.options):
+        alike = {one for entry in _ENTRIES for one in entry.options if one.name == name}
+        found = sorted(alike, key=lambda one: one.choices)
+        choices = tuple(choice for one in found for choice in one.choices)
+        yield replace(found[0], help="; ".join(one.help for one in found), choices=choices)
+
+
+OPTIONS = tuple(_merged())
+
+
+def resolve(name: str) -> str:
+    """The name here of a strategy that may be named as others call it: `ddp` is `allreduce`.
+
+    Any other name is left as it is, for `check` to judge.
+    """
+    return name if name in STRATEGIES else _ALIASES.get(_word(name), name)
+
+
+def default_strategy(
+    ranks: int, options: Mapping[str, Any] | None = None, *, central: bool = True
+) -> str:
+    """What trains when the user names no strategy: with options, one that takes them.
 
     `central` says whether that one can be used, which GPUs and some optimizers do not allow.
     """
-    if wanted := set(options):
-        for entry in _ENTRIES:
-            if wanted <= set(names_of(entry.options)):
-                return entry.name
-    if ranks == 1:
-        return "single"
-    return "central" if central else "allreduce"
+    given = options or {}
+    usual = "single" if ranks == 1 else "central" if central else "allreduce"
+    taking = [one.name for one in _ENTRIES if all(one.takes(*pair) for pair in given.items())]
+    if not taking or (usual in taking and all(name in _UNDECIDED for name in given)):
+        return usual
+    return taking[0]
 
 
 def options_of(name: str) -> tuple[Option, ...]:
@@ -184,11 +211,16 @@ def check(
     file or module must be there. It takes any number of ranks, as far as is known here.
     """
     if ":" not in name and name not in STRATEGIES:
-        raise unknown(
-            "strategy", name, known=STRATEGIES, note=f"; your own is named as {user.FORMS}"
-        )
+        raise unknown_strategy(name, note=f"; your own is named as {user.FORMS}")
     _check_options(name, options or {}, spell=spell)
     check_ranks(name, ranks, spell=spell)
+
+
+def unknown_strategy(name: str, *, note: str = "") -> UsageError:
+    """The error for a name that is neither a strategy's nor one that others have for it."""
+    meant = nearest(_word(name), (*STRATEGIES, *_ALIASES))
+    hint = f" ({meant} is {_ALIASES[meant]})" if meant in _ALIASES else ""
+    return unknown("strategy", name, known=STRATEGIES, note=f"{hint}{note}")
 
 
 def make(name: str, options: Mapping[str, Any] | None = None) -> "Strategy":
@@ -204,16 +236,19 @@ def make(name: str, options: Mapping[str, Any] | None = None) -> "Strategy":
 
 
 def gpu_obstacle(
-    name: str, options: Iterable[str] = (), *, spell: Spelling = argument
+    name: str, options: Mapping[str, Any] | None = None, *, spell: Spelling = argument
 ) -> str | None:
     """Why a strategy with these options does not train on GPUs; None if it does, or might."""
-    if name in STRATEGIES and name not in ON_GPUS:
-        return (
-            f"strategy '{name}' trains in CPU memory alone: on GPUs take one of: "
-            f"{', '.join(ON_GPUS)}"
-        )
-    if wrong := sorted(_ON_CPUS_ALONE & set(options)):
-        return f"{spell(wrong[0])} is for gradients in CPU memory: leave it out on GPUs"
+    taken: dict[str, tuple[Any, ...]] = {"algorithm": (AUTO,), "compress_rank": (), "pieces": (1,)}
+    taken |= {"compress": () if name in ("central", "local") else _COMPRESSED_ON_GPUS}
+    taken |= {"lossy": (False,)} | ({"overlap": (False,)} if name == "central" else {})
+    for option, value in (options or {}).items() if name in STRATEGIES else ():
+        if value is not None and value not in taken.get(option, (value,)):
+            others = " or ".join(one for one in taken[option] if isinstance(one, str))
+            return (
+                f"{spell(option)} {value} of strategy '{name}' is for gradients in CPU memory: on "
+                f"GPUs {f'take {others}, or ' if others else ''}leave it out"
+            )
     return None
 
 
@@ -225,10 +260,9 @@ def name_of(strategy: "Strategy") -> str:
 
 def workers(name: str, ranks: int, options: Mapping[str, Any]) -> int:
     """How many workers share a batch: ranks that train, or copies of a model that ranks share."""
-    entry = STRATEGIES.get(name)
-    if entry is not None and entry.splits_model:
+    if name in SPLIT_MODELS:
         return int(options.get("replicas", 1))
-    return ranks - (0 if entry is None else entry.serving_ranks)
+    return ranks - (STRATEGIES[name].serving_ranks if name in STRATEGIES else 0)
 
 
 def check_ranks(name: str, ranks: int, *, spell: Spelling = argument) -> None:

@@ -9,15 +9,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from phalanx.comm import algorithm_names
 from phalanx.errors import UsageError
 from phalanx.options import check_values, names_of
+from phalanx.strategies.exchange_rules import check_exchange, exchange_options, shards_in_words
+from phalanx.strategies.local.rules import check_local, idle_alone
 from phalanx.strategies.options import OF_TASKS, REPLICAS
 from phalanx.strategies.registry import SHARDED, SPLIT_MODELS, STRATEGIES, check_ranks, workers
 from phalanx.wording import Spelling, argument
 
-#: How gradients are added up, which fixed shards do in one way alone.
-_EXCHANGE_OPTIONS = ("algorithm", "overlap", "compress")
+#: Why a strategy takes no function of the model and a whole batch.
+_WITHOUT_OBJECTIVES = {
+    "pipeline": "has the inputs of a batch on its first rank and the loss on its last, and nobody "
+    "who could call a function of both",
+    "gather": "sends ranks the inputs and the targets of their samples, and no other batches",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +38,8 @@ class Choices:
     compile: bool = False
     #: Whether forward passes compute in 16 bits.
     autocast: bool = False
+    #: Whether it is a user's own function of the model and a whole batch that is made small.
+    objective: bool = False
     spell: Spelling = argument
 
 
@@ -49,6 +56,8 @@ class _Task(Protocol):
     def compile(self) -> bool: ...
     @property
     def autocast(self) -> object: ...
+    @property
+    def objective(self) -> object: ...
 
 
 def check_bound(name: str, strategy: object, task: _Task, *, ranks: int) -> None:
@@ -64,7 +73,7 @@ def check_fields(name: str, strategy: object) -> None:
     options = STRATEGIES[name].options
     values = {option: getattr(strategy, option) for option in names_of(options)}
     check_values(options, values)
-    _check_exchange(Choices(options=values))
+    check_exchange(Choices(options=values))
 
 
 def check_task(task: _Task) -> None:
@@ -79,14 +88,20 @@ def check_choices(chosen: Choices) -> None:
     if chosen.compile and chosen.shards is not None:
         raise UsageError(
             "compiled code depends on the sizes that a rank has seen, and so do its last bits, "
-            f"which fixed shards promise: leave out {spell('compile')}, or {_shards(spell)}"
+            f"which fixed shards promise: leave out {spell('compile')}, or {shards_in_words(spell)}"
         )
     if chosen.compile and chosen.autocast:
         raise UsageError(
             f"{spell('autocast')} is not for compiled passes: leave out {spell('compile')}, or "
             f"{spell('autocast')}"
         )
-    _check_exchange(chosen)
+    if chosen.compile and chosen.objective:
+        raise UsageError(
+            f"{spell('compile')} compiles a model and its loss, and not a function of your own: "
+            f"leave out {spell('compile')}, or take {spell('loss')} in place of "
+            f"{spell('objective')}"
+        )
+    check_exchange(chosen)
 
 
 def check_strategy(name: str, chosen: Choices) -> None:
@@ -97,6 +112,11 @@ def check_strategy(name: str, chosen: Choices) -> None:
     if name in SPLIT_MODELS:
         check_replicas(chosen.options.get("replicas", 1), chosen.ranks, spell=chosen.spell)
         _check_split(name, chosen)
+    if chosen.objective and name in _WITHOUT_OBJECTIVES:
+        raise UsageError(
+            f"strategy '{name}' {_WITHOUT_OBJECTIVES[name]}: give a {chosen.spell('loss')} in "
+            f"place of {chosen.spell('objective')}, or another strategy, such as 'central'"
+        )
     if name in _OWN_RULES:
         _OWN_RULES[name](chosen)
     _check_shards(name, chosen)
@@ -122,29 +142,8 @@ def _choices(task: _Task, *, ranks: int = 1, options: Mapping[str, Any] | None =
         accumulate=task.accumulate,
         compile=task.compile,
         autocast=task.autocast is not None,
+        objective=task.objective is not None,
     )
-
-
-def _check_exchange(chosen: Choices) -> None:
-    options, spell = chosen.options, chosen.spell
-    algorithm = options.get("algorithm") or algorithm_names.AUTO
-    algorithm_names.check(algorithm, started=bool(options.get("overlap")))
-    if options.get("compress") is not None and algorithm != algorithm_names.AUTO:
-        raise UsageError(
-            f"{spell('algorithm')} {algorithm} is for MPI's own sums, and gradients under "
-            f"{spell('compress')} are not added up by MPI: give one of the two"
-        )
-    if options.get("overlap") and chosen.compile:
-        raise UsageError(
-            "a compiled backward pass brings all gradients at once, which leaves nothing to "
-            f"overlap: leave out {spell('compile')}, or {spell('overlap')}"
-        )
-    used = [name for name in _EXCHANGE_OPTIONS if options.get(name) not in (None, False, "auto")]
-    if chosen.shards is not None and used:
-        raise UsageError(
-            f"fixed shards are added up in an order of their own, which leaves nothing to "
-            f"{', '.join(map(spell, used))}: leave out those, or {_shards(spell)}"
-        )
 
 
 def _check_split(name: str, chosen: Choices) -> None:
@@ -174,7 +173,7 @@ def _check_server(chosen: Choices) -> None:
     if chosen.shards is not None:
         raise UsageError(
             "fixed shards promise the bits of one rank, and changes of weights are rounded once a "
-            f"worker: leave out {_shards(spell)}, or {instead}"
+            f"worker: leave out {shards_in_words(spell)}, or {instead}"
         )
 
 
@@ -195,11 +194,17 @@ def _check_pipeline(chosen: Choices) -> None:
 
 
 def _check_async(chosen: Choices) -> None:
+    if chosen.options.get("max_staleness") == 0 and chosen.options.get("staleness_aware"):
+        spell = chosen.spell
+        raise UsageError(
+            f"with {spell('max_staleness')} 0 no gradient is stale, which leaves nothing to "
+            f"{spell('staleness_aware')}: leave out one of the two"
+        )
     if chosen.shards is not None and chosen.options.get("max_staleness") != 0:
         raise UsageError(
             "strategy 'async' applies gradients as they come, which differs from run to run, and "
             f"fixed shards promise the same bits: set {chosen.spell('max_staleness')} to 0, or "
-            f"leave out {_shards(chosen.spell)}"
+            f"leave out {shards_in_words(chosen.spell)}"
         )
 
 
@@ -210,8 +215,8 @@ def _check_shards(name: str, chosen: Choices) -> None:
     if name not in SHARDED and not in_step:
         raise UsageError(
             f"strategy '{name}' gives other weights on other numbers of ranks, which fixed shards "
-            f"rule out: leave out {_shards(chosen.spell)}, or take one of the strategies that keep "
-            f"them: {', '.join(SHARDED)}"
+            f"rule out: leave out {shards_in_words(chosen.spell)}, or take one of the strategies "
+            f"that keep them: {', '.join(SHARDED)}"
         )
 
 
@@ -225,14 +230,26 @@ def check_idle(name: str, chosen: Choices) -> None:
         )
 
 
-def _shards(spell: Spelling) -> str:
-    """Shards are a thing as well as an argument."""
-    return "the shards" if spell is argument else spell("shards")
+def check_alone(name: str, chosen: Choices) -> None:
+    """Refuse options about an exchange where one rank has nobody to exchange with.
+
+    For the command line, which says how many ranks there are; a script may be tried on one.
+    """
+    if name not in STRATEGIES or chosen.ranks > 1:
+        return
+    idle = [*exchange_options(chosen), *idle_alone(chosen)]
+    if idle:
+        spell = chosen.spell
+        raise UsageError(
+            f"one rank exchanges nothing, which leaves nothing to {', '.join(map(spell, idle))}: "
+            f"leave {'it' if len(idle) == 1 else 'them'} out, or take 2 {spell('ranks')} or more"
+        )
 
 
 _OWN_RULES: Mapping[str, Callable[[Choices], None]] = {
     "server": _check_server,
     "pipeline": _check_pipeline,
     "async": _check_async,
+    "local": check_local,
     "tensor": partial(check_idle, "tensor"),  # whose replicas must all have a part
 }

@@ -22,6 +22,7 @@ from phalanx.state import Share, State
 from phalanx.state.model import parameter_names, read_buffers, read_parameters
 from phalanx.state.optimizer import OPTIMIZER, read_groups, read_optimizer
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
+from phalanx.strategies.building_blocks.closures import refuse_closure
 from phalanx.strategies.building_blocks.parameter_server import (
     NOTHING,
     SERVER,
@@ -59,6 +60,7 @@ class Server(Strategy):
 
     def bind(self, comm: Communicator, task: Task) -> Worker:
         check_bound("server", self, task, ranks=comm.size)
+        refuse_closure(task.optimizer, strategy="server")
         if self.exchange == "gradients":
             return serve_in_step(comm, task)
         _check_linear(task)
@@ -86,6 +88,7 @@ class ChangesServer(Worker):
     """Rank 0: adds everybody's changes to the weights."""
 
     trains = False
+    replicates = True
 
     def __init__(self, comm: Communicator, task: Task) -> None:
         self._comm = comm
@@ -136,6 +139,8 @@ class ChangesServer(Worker):
 @final
 class ChangesWorker(Worker):
     """Any other rank: the change that its own optimizer makes of its share, for weights."""
+
+    replicates = True
 
     def __init__(self, comm: Communicator, task: Task) -> None:
         self._comm = comm

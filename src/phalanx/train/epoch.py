@@ -1,6 +1,6 @@
 """What an epoch of a training came to."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from phalanx.train.metrics import Metrics
@@ -31,9 +31,9 @@ class Epoch:
         row: dict[str, float | str] = {
             "epoch": self.number,
             "loss": self.train.loss,
-            "accuracy": self.train.accuracy,
+            "accuracy": _cell(self.train.accuracy),
             "validation_loss": "" if checked is None else checked.loss,
-            "validation_accuracy": "" if checked is None else checked.accuracy,
+            "validation_accuracy": "" if checked is None else _cell(checked.accuracy),
             "seconds": round(self.seconds, 6),
             "samples_per_second": round(self.samples_per_second, 3),
             "learning_rate": self.learning_rate,
@@ -41,4 +41,36 @@ class Epoch:
         }
         if checked is not None:
             row |= {f"validation_{name}": value for name, value in checked.more.items()}
-        return row | {f"{name}_seconds": round(value, 6) for name, value in phases.items()}
+        return row | _times(phases)
+
+
+def network_rows(epoch: int, everyone: Sequence[Metrics]) -> list[dict[str, float | str]]:
+    """A row for every rank that trained in an epoch, as each one's own samples came to it."""
+    return [
+        {
+            "epoch": epoch,
+            "rank": rank,
+            "samples": one.count,
+            "loss": one.loss,
+            "accuracy": _cell(one.accuracy),
+        }
+        for rank, one in enumerate(everyone)
+        if one.count
+    ]
+
+
+def phase_rows(epoch: int, everyone: Sequence[Mapping[str, float]]) -> list[dict[str, float | str]]:
+    """A row for every rank: its seconds in each phase of an epoch."""
+    return [
+        {"epoch": epoch, "rank": rank, **_times(phases)} for rank, phases in enumerate(everyone)
+    ]
+
+
+def _times(phases: Mapping[str, float]) -> dict[str, float | str]:
+    """The seconds of each phase, as tables have them."""
+    return {f"{name.replace(' ', '_')}_seconds": round(one, 6) for name, one in phases.items()}
+
+
+def _cell(value: float | None) -> float | str:
+    """A number that there may be none of, as a table of a file has it."""
+    return "" if value is None else value

@@ -4,15 +4,16 @@ Targets may also be floating-point numbers of the outputs' shape, for all but cr
 """
 
 from collections.abc import Callable
-from typing import get_args
+from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from phalanx.errors import UsageError
-from phalanx.strategies.base import Loss, Reduction
-from phalanx.wording import unknown
+from phalanx.strategies.base import Loss, Objective, Reduction
+from phalanx.train.torch_losses import of_torch
+from phalanx.wording import a, unknown
 
 
 def make_loss(name: str, reduction: Reduction = "mean") -> Loss:
@@ -20,6 +21,8 @@ def make_loss(name: str, reduction: Reduction = "mean") -> Loss:
     if name not in _FUNCTIONS:
         raise unknown("loss", name, known=_FUNCTIONS)
     function = _FUNCTIONS[name]
+    if name == "cross-entropy" and reduction == "mean":
+        return of_torch(nn.CrossEntropyLoss())
 
     def loss(outputs: Tensor, targets: Tensor) -> Tensor:
         return function(outputs, targets, reduction)
@@ -28,15 +31,23 @@ def make_loss(name: str, reduction: Reduction = "mean") -> Loss:
 
 
 def as_loss(loss: Loss | str | Callable[[Tensor, Tensor], Tensor]) -> Loss:
-    """A loss by name, or one of torch's, such as `nn.CrossEntropyLoss()`."""
+    """A loss by name, or a function, such as `nn.CrossEntropyLoss()`."""
     if isinstance(loss, str):
         return make_loss(loss)
-    if isinstance(loss, Loss):
-        return loss
-    reduction: Reduction = getattr(loss, "reduction", "mean")
-    if reduction not in get_args(Reduction):
-        raise UsageError(f"a loss is a mean or a sum over the samples, not '{reduction}'")
-    return Loss(loss, reduction)
+    return loss if isinstance(loss, Loss) else of_torch(loss)
+
+
+def as_objective(
+    objective: Objective | Callable[[nn.Module, Any], Any] | None, loss: object
+) -> Objective | None:
+    """A function of the model and a batch, if there is one in place of a loss."""
+    if objective is None:
+        return None
+    if loss is not None:
+        raise UsageError("a training makes one thing small: give loss= or objective=")
+    if not callable(objective) and not isinstance(objective, Objective):
+        raise UsageError(f"objective= is a function of the model and a batch, not {a(objective)}")
+    return objective if isinstance(objective, Objective) else Objective(objective, assumed=True)
 
 
 def one_hot(outputs: Tensor, targets: Tensor) -> Tensor:

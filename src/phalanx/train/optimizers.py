@@ -1,6 +1,8 @@
 """The optimizers, straight from torch.optim."""
 
+import inspect
 import math
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -9,12 +11,14 @@ from torch import nn
 from torch.optim import Optimizer
 
 from phalanx.errors import UsageError
+from phalanx.settings.defaults import nominal_rate
 from phalanx.settings.optimizers import OPTIMIZERS
 from phalanx.settings.table import Settings
-from phalanx.train.without_compiler import leave_compiler_out
 
 #: torch 2.13's fused SGD leaves weights of these where they are.
 _HALVES = (torch.bfloat16, torch.float16)
+#: Methods that torch keeps its compiler away from, which it loads for that when they are called.
+_DISABLED = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
 
 
 def make_optimizer(
@@ -26,7 +30,7 @@ def make_optimizer(
     """
     entry = OPTIMIZERS[settings.optimizer]
     kept = list(parameters)
-    rate = entry.learning_rate if settings.learning_rate is None else settings.learning_rate
+    rate = nominal_rate(settings)
     options: dict[str, Any] = dict(settings.optimizer_choices)
     if entry.fused and not any(parameter.dtype in _HALVES for parameter in kept):
         options["fused"] = True
@@ -42,3 +46,22 @@ def make_optimizer(
 
 def _scale(how: str, workers: int) -> float:
     return {"no": 1.0, "linear": float(workers), "sqrt": math.sqrt(workers)}[how]
+
+
+def leave_compiler_out(kind: type[Optimizer]) -> None:
+    """Have this class of optimizers not load torch's compiler, if nothing else has.
+
+    torch imports it with the first optimizer, only to tell it where graphs end, which takes as long
+    as importing torch itself. They compute the same. Where torch should do all this differently one
+    day, the compiler is loaded again, and nothing else changes.
+    """
+    if "torch._dynamo" in sys.modules:
+        return
+    for name in _DISABLED:
+        method = inspect.unwrap(getattr(Optimizer, name))
+        # This is where torch keeps the method that its compiler has been told to leave alone.
+        vars(method).setdefault("__dynamo_disable", method)
+    whole: Any = kind.step
+    # torch's wrapper turns gradients off, as this does, and then tells the compiler. The hooks
+    # for profilers and users come back with the next optimizer of the class.
+    kind.step = torch.no_grad()(inspect.unwrap(whole))  # type: ignore[method-assign]

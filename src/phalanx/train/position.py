@@ -21,6 +21,10 @@ class Position:
         """Whether an epoch has been begun and is not over."""
         return self.step_in_epoch > 0
 
+    def __str__(self) -> str:
+        inside = f"step {self.step_in_epoch} of " if self.inside_epoch else "the beginning of "
+        return f"{inside}epoch {self.epoch + 1}"
+
     def after_step(self, samples: int) -> None:
         """One more step is done, on so many samples."""
         self.step += 1

@@ -7,8 +7,8 @@ import pytest
 import torch
 from rich.console import Console
 
-from phalanx.cli.output.progress import Bar, Lines, make_progress
-from phalanx.comm.launch.job import on_terminal
+from phalanx.cli.output.console import make_console
+from phalanx.cli.output.progress import Bar, Lines, shown_progress
 from phalanx.train.metrics import Meter, Metrics
 from phalanx.train.progress import Progress
 
@@ -36,6 +36,50 @@ def test_lines_are_throttled_and_end_with_the_exact_values() -> None:
     ]
 
 
+def epochs(progress: Progress, count: int, *, of: int) -> None:
+    for number in range(1, count + 1):
+        progress.start(number, of, steps=1)
+        progress.step(2, a_meter())
+        progress.finish(Metrics(loss=0.5, accuracy=0.75, count=2), None, 10.0)
+
+
+def shown(text: str) -> list[int]:
+    return [int(number) for number in re.findall(r"^epoch (\d+)/150  10 ", text, re.MULTILINE)]
+
+
+def test_of_short_epochs_the_first_and_the_last_are_shown() -> None:
+    text = io.StringIO()
+    lines = Lines(Console(file=text), apart=3600.0)
+    epochs(lines, 150, of=150)
+    lines.end()
+    assert shown(text.getvalue()) == [1, 2, 3, 150]
+
+
+def test_the_last_of_epochs_that_end_early_is_shown() -> None:
+    text = io.StringIO()
+    lines = Lines(Console(file=text), apart=3600.0)
+    epochs(lines, 20, of=150)
+    lines.end()
+    lines.end()
+    assert shown(text.getvalue()) == [1, 2, 3, 20]
+
+
+def test_of_long_epochs_all_are_shown() -> None:
+    text = io.StringIO()
+    epochs(Lines(Console(file=text), apart=0.0), 20, of=150)
+    assert shown(text.getvalue()) == [*range(1, 21)]
+
+
+def test_a_terminal_has_one_line_that_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Bar, "_APART", 3600.0)
+    text = io.StringIO()
+    with shown_progress(Console(file=text, force_terminal=True, width=140)) as progress:
+        epochs(progress, 150, of=150)
+        progress.end()
+    standing = re.findall(r"epoch (\d+)/150  10 samples/s", text.getvalue())
+    assert standing == ["1", "2", "3", "150"]
+
+
 def test_lines_come_while_an_epoch_lasts() -> None:
     text = io.StringIO()
     play(Lines(Console(file=text), interval=0.0))
@@ -48,18 +92,18 @@ def test_lines_come_while_an_epoch_lasts() -> None:
 
 def test_a_terminal_gets_a_bar() -> None:
     text = io.StringIO()
-    progress = make_progress(Console(file=text, force_terminal=True, width=140))
-    assert isinstance(progress, Bar)
-    play(progress)
+    with shown_progress(Console(file=text, force_terminal=True, width=140)) as progress:
+        assert isinstance(progress, Bar)
+        play(progress)
     assert "━" in text.getvalue()
     assert "validation loss 0.2500" in text.getvalue()
 
 
-def test_the_launcher_knows_whether_a_person_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_of_mpiexec_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     """Under mpiexec every rank's standard output is a pseudo-terminal, even into a file."""
     monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
     monkeypatch.delenv("PHALANX_TERMINAL", raising=False)
+    monkeypatch.delenv("OMPI_COMM_WORLD_RANK", raising=False)
+    assert make_console().is_terminal
     monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
-    assert not on_terminal()
-    monkeypatch.setenv("PHALANX_TERMINAL", "1")
-    assert on_terminal()
+    assert not make_console().is_terminal

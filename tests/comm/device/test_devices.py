@@ -1,14 +1,18 @@
 """The communicators for devices, as far as CPU memory can show; the contract is tried elsewhere."""
 
+from ipaddress import ip_address
+from pathlib import Path
+
 import pytest
 import torch
 
 from phalanx.comm.base import Communicator
 from phalanx.comm.counted import CountedCommunicator, Traffic
+from phalanx.comm.device import rendezvous
 from phalanx.comm.device.distributed import DistributedCommunicator
 from phalanx.comm.device.encoding import decode, encode
 from phalanx.comm.device.on_device import on_device
-from phalanx.comm.device.rendezvous import _reachable
+from phalanx.comm.device.rendezvous import open_store
 from phalanx.comm.device.staged import StagedCommunicator
 from phalanx.comm.single import SingleCommunicator
 from phalanx.errors import LaunchError, UsageError
@@ -66,6 +70,8 @@ def test_host_memory_is_used_again() -> None:
         rooms.append({room.data_ptr() for room in world._rooms._free[20]})
     assert rooms[0] == rooms[1] == rooms[2]
     assert len(rooms[0]) == 2
+    world.free()
+    assert world._rooms._free == {}  # and given back with the communicator
 
 
 @pytest.mark.ranks(2)
@@ -93,6 +99,42 @@ def test_a_communicator_for_each_device(monkeypatch: pytest.MonkeyPatch) -> None
     assert isinstance(on_device(comm, torch.device("cuda")), StagedCommunicator)
 
 
-def test_a_host_that_nobody_reaches() -> None:
-    with pytest.raises(LaunchError, match=r"at none of 127\.0\.0\.1, port 1: .* firewall"):
-        _reachable(["127.0.0.1"], 1)
+def listeners(port: int) -> list[str]:
+    """The addresses at which somebody listens at a port, as the kernel spells them."""
+    found = []
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+            address, state = line.split()[1], line.split()[3]
+            if address.endswith(f":{port:04X}") and state == "0A":
+                found.append(address.partition(":")[0])
+    return found
+
+
+@pytest.mark.ranks(2)
+def test_the_store_of_one_host_listens_to_that_host_alone(comm: Communicator) -> None:
+    store = open_store(comm)
+    assert listeners(store.port) == ["0100007F"]
+    assert store.timeout == rendezvous.PATIENCE
+    comm.barrier()
+
+
+@pytest.mark.ranks(2)
+def test_the_store_of_several_hosts_listens_where_all_reach_it(
+    comm: Communicator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rendezvous, "on_one_host", lambda _: False)
+    monkeypatch.setattr(rendezvous, "_addresses", lambda: ["192.0.2.1", "127.0.0.5", "127.0.0.1"])
+    store = open_store(comm)
+    assert listeners(store.port) == ["0500007F"]
+    if comm.rank == 1:
+        store.set("from", "the other")
+    assert store.get("from") == b"the other"
+    comm.barrier()
+
+
+def test_a_host_that_nobody_reaches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rendezvous, "_reaches", lambda _: False)
+    for address in rendezvous._addresses():
+        assert not ip_address(address).is_loopback
+    with pytest.raises(LaunchError, match=r"\(127\.0\.0\.1\) is reached by all.* firewall"):
+        rendezvous._reached_by_all(SingleCommunicator(), ["127.0.0.1"])

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from phalanx.comm.launch import mpiexec as launch
-from phalanx.comm.launch.mpiexec import find_mpiexec, mpiexec_command, without_abort_banners
+from phalanx.comm.launch.banners import without_abort_banners
+from phalanx.comm.launch.mpiexec import find_mpiexec, mpiexec_command
+from phalanx.comm.launch.screen import Screen
 from phalanx.errors import LaunchError, UsageError
 
 
@@ -119,6 +121,13 @@ def test_a_stray_byte_before_a_banner_hides_nothing() -> None:
     assert list(without_abort_banners(behind_a_line)) == [b"the cause\n"]
 
 
+def test_errors_are_read_on_when_nobody_listens(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    lines = iter([b"a line\n"] * 3)
+    launch._copy_errors(lines, Screen())
+    assert list(lines) == []
+
+
 def test_the_death_of_a_rank_is_said_in_one_line() -> None:
     box = [
         RULE,
@@ -133,3 +142,5 @@ def test_the_death_of_a_rank_is_said_in_one_line() -> None:
     (line,) = without_abort_banners(other)
     assert b"signal 11 (Segmentation fault) on here" in line
     assert b"memory" not in line
+    (line,) = without_abort_banners([*box[:2], b"signal 4 (Illegal instruction).\n", RULE])
+    assert b"phalanx doctor" in line

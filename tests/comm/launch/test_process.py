@@ -36,7 +36,7 @@ def test_a_flag_and_a_users_variable_win(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert threads_per_rank(None, lambda mine: [mine]) is None
     assert threads_per_rank(5, lambda mine: [mine]) == 5
-    with pytest.raises(UsageError, match="at least 1, not 0"):
+    with pytest.raises(UsageError, match="from 1 to below 4096, not 0"):
         threads_per_rank(0, lambda mine: [mine])
 
 

@@ -183,3 +183,25 @@ def test_the_real_folder_of_scenes(real_data: Path) -> None:
     assert dataset.classes == ("buildings", "forest", "glacier", "mountain", "sea", "street")
     assert len(dataset.train) > len(dataset.test) > 0
     assert dataset.train.take(torch.tensor([0, 1])).inputs.shape == (2, 3, 16, 16)
+
+
+def test_what_is_no_image_is_found_before_the_training(tmp_path: Path) -> None:
+    folder = tree(tmp_path)
+    prepare(
+        load("images", data_dir=folder, options={"resize": "4x4"}), {}, comm=SingleCommunicator()
+    )
+    for path in sorted(folder.rglob("*.png"))[:2]:
+        path.write_bytes(b"no image")
+    dataset = load("images", data_dir=folder, options={"resize": "4x4"})
+    with pytest.raises(DataError, match=r"png: not an image .*: .*by --skip-bad"):
+        prepare(dataset, {}, comm=SingleCommunicator())
+
+
+def test_an_image_that_ends_early_names_the_way_out(tmp_path: Path) -> None:
+    folder = tree(tmp_path)
+    path = next(folder.rglob("*.png"))
+    path.write_bytes(path.read_bytes()[:48])
+    dataset = load("images", data_dir=folder, options={"resize": "4x4", "test_split": 0})
+    prepared = prepare(dataset, {}, comm=SingleCommunicator())
+    with pytest.raises(DataError, match=r"png: not an image .*: .*by --skip-bad"):
+        prepared.train.take(torch.arange(len(prepared.train)))

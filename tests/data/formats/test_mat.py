@@ -65,14 +65,17 @@ def test_bytes_are_pixels(tmp_path: Path) -> None:
         ({"X": np.zeros((2, 3))}, "holds no y"),
         ({"a": np.zeros(1)}, "holds no X and no y"),
         ({"X": np.zeros((2, 3)), "y": np.array([1, 0])}, "y: 0 at position 1; .* from 1"),
-        ({"X": np.zeros((2, 3)), "y": np.array([1.5, 1])}, "y: 1.5 at position 0; .*regression"),
-        ({"X": np.zeros((2, 3)), "y": np.array([np.inf, 1])}, "y: inf at position 0; .* from 1"),
+        (
+            {"X": np.zeros((2, 3)), "y": np.array([1.5, 1])},
+            "y holds 2 different numbers .*regression",
+        ),
+        ({"X": np.zeros((2, 3)), "y": np.array([np.inf, 1])}, r"y: value inf at \[0, 0\]"),
         ({"X": np.zeros((2, 3)), "y": np.array([1, 100_001])}, "y has more than 100,000 classes"),
         ({"X": np.zeros((2, 3)), "y": np.array([1, 2, 3])}, "X has 2 samples, y 3 targets"),
         ({"X": np.array([[1.0, np.nan]]), "y": np.array([1])}, r"X: value nan at \[0, 1\]"),
         ({"X": np.zeros((2, 3, 4)), "y": np.array([1, 2])}, r"X has shape \(2, 3, 4\)"),
-        ({"X": "words", "y": np.array([1])}, "X: holds <U5, not numbers"),
-        ({"X": np.zeros((2, 2)), "y": np.zeros((2, 2))}, "y: shape"),
+        ({"X": "words", "y": np.array([1])}, "X is not a full matrix of numbers: it is text"),
+        ({"X": np.zeros((2, 2)), "y": np.eye(2)}, "y has a 1 in every row, .*--task multi-label"),
     ],
 )
 def test_contents_that_are_no_data_set(tmp_path: Path, arrays: dict[str, Any], cause: str) -> None:
@@ -126,3 +129,20 @@ def test_the_check_does_without_scipy_itself(tmp_path: Path) -> None:
     before = set(sys.modules)
     check("mat", tmp_path)
     assert not {name for name in set(sys.modules) - before if name.startswith("torch")}
+
+
+def test_values_and_labels(tmp_path: Path) -> None:
+    inputs = np.arange(60.0).reshape(30, 2)
+    values = inputs[:, :1] * 0.37
+    file = write(tmp_path / "some.mat", X=inputs, y=values)
+    dataset = load("mat", data_dir=file, options={"test_split": 0})
+    assert (dataset.task, dataset.train.targets.shape) == ("regression", (30, 1))
+    assert dataset.train.targets[3].tolist() == [pytest.approx(6 * 0.37)]
+    flags = (inputs.astype(int) // 7 % 2).astype(float)
+    file = write(tmp_path / "some.mat", X=inputs, y=flags)
+    labels = load("mat", data_dir=file, options={"test_split": 0})
+    assert (labels.task, labels.train.targets.tolist()) == ("multi-label", flags.tolist())
+    whole = {"test_split": 0, "task": "regression"}
+    file = write(tmp_path / "some.mat", X=inputs, y=np.arange(30.0) % 3 + 1)
+    assert load("mat", data_dir=file, options=whole).task == "regression"
+    assert load("mat", data_dir=file, options={"test_split": 0}).task == "classification"

@@ -78,19 +78,17 @@ def test_files_are_read_row_by_row_whatever_their_type(tmp_path: Path, dtype: st
     ("changes", "cause"),
     [
         ({"y_train": LABELS[:4]}, "x_train.* has 6 samples, .*y_train.* 4 targets"),
-        ({"y_train": LABELS - 1}, "y_train.*: -1 at position 0"),
-        ({"y_train": LABELS + 0.5}, "y_train.*: 0.5 at position 0; .*regression"),
-        ({"y_train": np.array([0, 1, np.inf, 0, 1, 2])}, "y_train.*: inf at position 2; .*whole"),
-        ({"y_train": np.array([0, 1, np.nan, 0, 1, 2])}, "y_train.*: nan at position 2; .*whole"),
+        ({"y_train": LABELS + 0.5}, "y_train.* holds 3 different numbers in 6 .*regression"),
+        ({"y_train": np.array([0, 1, np.inf, 0, 1, 2])}, r"y_train.*: value inf at \[2\]"),
+        ({"y_train": np.array([0, 1, np.nan, 0, 1, 2])}, r"y_train.*: value nan at \[2\]"),
         (
-            {"y_train": np.array([0, 1, 250_000_000, 0, 1, 2])},
-            r"y_train.* more than 100,000 classes \(the largest label is 250000000\): regression",
+            {"y_train": np.eye(3)[LABELS] / 2},
+            r"y_train.* holds numbers of shape \(6, 3\) that are 2 different ones: say --task reg",
         ),
-        (
-            {"y_test": np.array([0, 100_000])},
-            r"y_test.* more than 100,000 .*largest label is 100000\)",
-        ),
-        ({"y_train": np.eye(3)[LABELS]}, r"y_train.*: shape \(6, 3\); one class a sample"),
+        ({"y_train": np.full((6, 2), 0.5)}, "y_train.* that add up to 1 in each row: say --task"),
+        ({"y_train": np.zeros((6, 2, 2))}, "y_train.*: shape .*; one class a sample is needed"),
+        ({"y_train": np.array(["a", "b", "", "a", "b", "b"])}, "y_train.*: no class at position 2"),
+        ({"y_train": np.array([b"\xff", *b"abcde"])}, "y_train.*: words that are not UTF-8"),
         ({"x_train": np.array(list("abcdef"))}, "x_train.*: holds <U1, not numbers"),
         ({"x_train": IMAGES.astype(complex)}, "x_train.*: holds complex128"),
         ({"x_test": IMAGES[:2, :, :1]}, "must be alike"),
@@ -110,9 +108,51 @@ def test_arrays_that_are_no_data_set(
         load("npz", data_dir=tmp_path)
 
 
-def test_a_thousand_classes_are_not_too_many(tmp_path: Path) -> None:
-    archive_of(tmp_path, parts() | {"y_test": np.array([0, 999])})
-    assert len(load("npz", data_dir=tmp_path).classes) == 1000
+@pytest.mark.parametrize("as_folder", [False, True])
+@pytest.mark.parametrize(
+    ("train", "test", "classes", "targets"),
+    [
+        (LABELS + 1, LABELS[:2] + 1, ("1", "2", "3"), ([0, 1, 2, 0, 1, 2], [0, 1])),
+        (LABELS * 10.0 - 10, [10, -10], ("-10", "0", "10"), ([0, 1, 2, 0, 1, 2], [2, 0])),
+        (LABELS[:, None] > 0, [[1], [0]], ("0", "1"), ([0, 1, 1, 0, 1, 1], [1, 0])),
+        (list("catcat"), ["t", "a"], ("a", "c", "t"), ([1, 0, 2, 1, 0, 2], [2, 0])),
+        (np.array(list("catcat"), "S"), ["t", "a"], ("a", "c", "t"), ([1, 0, 2] * 2, [2, 0])),
+        (np.eye(4)[LABELS], np.eye(4, dtype="?")[[3, 0]], tuple("0123"), ([0, 1, 2] * 2, [3, 0])),
+        (LABELS * 4, [9, 0], ("0", "4", "8", "9"), ([0, 1, 2] * 2, [3, 0])),
+    ],
+    ids=["from 1", "below 0", "booleans", "words", "bytes", "one-hot", "more in the test part"],
+)
+def test_classes_are_those_that_are_there(
+    tmp_path: Path, train: Any, test: Any, classes: tuple[str, ...], targets: Any, as_folder: bool
+) -> None:
+    arrays = parts() | {"y_train": np.array(train), "y_test": np.array(test)}
+    path = folder_of(tmp_path, arrays) if as_folder else archive_of(tmp_path, arrays)
+    dataset = load("npz", data_dir=path)
+    assert dataset.classes == classes
+    assert (dataset.train.targets.tolist(), dataset.test.targets.tolist()) == targets
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_hardly_a_number_twice_is_a_regression(tmp_path: Path, repeats: int) -> None:
+    """A thousand classes are not too many, nor are more of them with several samples each."""
+    labels = np.tile(np.arange(1001) * 1000, repeats)
+    path = archive_of(tmp_path, {"X": np.zeros((len(labels), 2)), "y": labels})
+    if repeats > 1:
+        assert len(load("npz", data_dir=path).classes) == 1001
+        return
+    with pytest.raises(DataError, match=r"y holds 1,001 different whole .*: say --task class"):
+        load("npz", data_dir=path)
+    with pytest.raises(DataError, match=r"y has more than 1,000 classes .* --task regression"):
+        load("npz", data_dir=path, options={"task": "classification"})
+    assert load("npz", data_dir=path, options={"task": "regression"}).task == "regression"
+
+
+@pytest.mark.parametrize("as_folder", [False, True])
+def test_words_that_are_objects_have_a_way_out(tmp_path: Path, as_folder: bool) -> None:
+    arrays = {"X": IMAGES, "y": np.array(list("catcat"), dtype=object)}
+    path = folder_of(tmp_path, arrays) if as_folder else archive_of(tmp_path, arrays)
+    with pytest.raises(DataError, match=r"y.*: save numbers, and words by astype\(str\)"):
+        load("npz", data_dir=path)
 
 
 def test_a_number_that_is_none_is_found_in_memory(tmp_path: Path) -> None:
@@ -191,10 +231,10 @@ def test_other_shapes_stay(
 def test_objects_are_not_unpickled(tmp_path: Path) -> None:
     objects = np.array([{}, {}], dtype=object)
     np.savez(tmp_path / "some.npz", X=objects, y=np.array([0, 1]))
-    with pytest.raises(DataError, match=r"some.npz: X cannot be read: Object arrays"):
+    with pytest.raises(DataError, match=r"some.npz: X: holds Python objects"):
         load("npz", data_dir=tmp_path)
     folder_of(tmp_path, {"X": objects, "y": np.array([0, 1])})
-    with pytest.raises(DataError, match=r"X.npy: holds object"):
+    with pytest.raises(DataError, match=r"X.npy: holds Python objects"):
         load("npz", data_dir=tmp_path)
 
 

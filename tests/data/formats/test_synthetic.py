@@ -51,3 +51,27 @@ def test_noise_has_a_deviation_of_one() -> None:
     noise = inputs[targets == 0]
     deviation = noise.std(0).mean().item()
     assert deviation == pytest.approx(1, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("task", "classes", "names"),
+    [
+        ("regression", None, ("value 0",)),
+        ("regression", 3, ("value 0", "value 1", "value 2")),
+        ("multi-label", 2, ("label 0", "label 1")),
+    ],
+)
+def test_other_tasks(task: str, classes: int | None, names: tuple[str, ...]) -> None:
+    given = {"shape": "6", "samples": 40, "task": task} | ({"classes": classes} if classes else {})
+    dataset = load("synthetic", options=given)
+    assert (dataset.task, dataset.classes) == (task, names)
+    targets = dataset.train.targets
+    assert targets.shape == (40, len(names))
+    assert targets.abs().max() <= 1
+    values = set(targets.flatten().tolist())
+    assert len(values) > 2 if task == "regression" else values == {0, 1}
+    # Whichever samples are taken together, each is the same.
+    whole, part = (
+        dataset.train.take(torch.arange(40)[rows]).inputs for rows in (slice(40), slice(7, 9))
+    )
+    assert torch.equal(whole[7:9], part)

@@ -40,10 +40,6 @@ def test_a_file_and_a_split_are_what_was_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("test", "message"),
     [
-        (
-            "colour,size,kind\nred,1,x\npink,1,x\n",
-            "test.csv: line 3, column 'colour': 'pink' is no",
-        ),
         ("colour,size,kind\nred,1,z\n", "test.csv: line 2, column 'kind': 'z' is no class of the"),
         ("colour,size\nred,1\n", "test.csv: lacks column 'kind', which has the classes: add it"),
         ("colour,size,kind\nred,,x\n", "test.csv: line 2, column 'size': the value is missing"),
@@ -55,6 +51,15 @@ def test_test_rows_that_do_not_fit(tmp_path: Path, test: str, message: str) -> N
         load("csv", data_dir=tmp_path)
     with pytest.raises(DataError, match=message):  # before any rank starts
         check("csv", tmp_path)
+
+
+def test_test_rows_may_have_values_that_are_new(tmp_path: Path) -> None:
+    tables(tmp_path, "colour,size,kind\nred,1,x\npink,1,x\nlime,2,y\n")
+    dataset = load("csv", data_dir=tmp_path)
+    (note,) = dataset.notes
+    assert "test.csv: column 'colour': 2 rows of 3 with values that the training's" in note
+    assert note.endswith(": pink, lime")
+    assert dataset.test.inputs[1:, :-1].sum() == 0
 
 
 def test_the_same_data(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from tests.strategies.server_cases import assert_equals_single, make_model, make
 
 def updates_of(trainer: Trainer) -> tuple[dict[int, int], dict[int, int]]:
     """Collective. Updates by staleness and by rank, as the report has them."""
-    staleness, parts = trainer.report()
+    staleness, parts = trainer.worker.report()
     assert (staleness.title, parts.title) == ("Staleness", "Parts")
     return (
         {int(first): int(second) for first, second, _ in staleness.rows},
@@ -99,7 +99,7 @@ def test_learns_digits(comm: Communicator, aware: bool) -> None:
     trainer = Trainer(model, optimizer, strategy=strategy, comm=comm)
     epochs = trainer.fit(samples.train, epochs=5, batch_size=32)
     assert [epoch.train.count for epoch in epochs] == [len(samples.train)] * 5
-    assert trainer.evaluate(samples.test).accuracy >= 0.95
+    assert (trainer.evaluate(samples.test).accuracy or 0.0) >= 0.95
     assert [group["lr"] for group in optimizer.param_groups] == [0.1]
     assert bool(optimizer.state) == (comm.rank == 0)
     staleness = updates_of(trainer)[0]
@@ -149,7 +149,7 @@ def test_all_ranks_have_the_same_weights_and_reports_after_sync(comm: Communicat
         trainer.sync()
         mine = torch.cat([tensor.double().flatten() for tensor in model.state_dict().values()])
         assert all(torch.equal(mine, other) for other in comm.allgather_objects(mine))
-    reports = comm.allgather_objects(trainer.report())
+    reports = comm.allgather_objects(trainer.worker.report())
     assert all(report == reports[0] for report in reports)
     assert sum(updates_of(trainer)[0].values()) == 4 * 4 * 2
 
@@ -165,7 +165,7 @@ def test_empty_parts_are_nobodys(comm: Communicator) -> None:
     assert epoch.train.count == 41
     assert sum(comm.allgather_objects(len(calls))) == 41
     assert sum(updates_of(trainer)[1].values()) == 41
-    assert trainer.trains == (comm.rank > 0)
+    assert trainer.worker.trains == (comm.rank > 0)
 
 
 @pytest.mark.ranks(3)

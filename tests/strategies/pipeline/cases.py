@@ -43,6 +43,19 @@ def normed() -> nn.Module:
     )
 
 
+def heavy_end() -> nn.Module:
+    """Its last convolutions have far more weights than a micro-batch has values."""
+    return nn.Sequential(
+        nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=1)),
+        nn.ReLU(inplace=True),
+        nn.MaxPool2d(4),
+        nn.Sequential(nn.Conv2d(4, 64, 3, padding=1), nn.ReLU(inplace=True)),
+        nn.Conv2d(64, 64, 2),
+        nn.Flatten(),
+        nn.Linear(64, 10),
+    )
+
+
 def nested() -> nn.Module:
     """In-place layers everywhere, also where stages begin."""
     return nn.Sequential(

@@ -31,8 +31,8 @@ def test_the_cut_is_reported_and_logged_once(
     with caplog.at_level(logging.INFO, logger="phalanx.pipeline"):
         _, trainer = train(comm, Pipeline(replicas=2), mlp)
     assert len(caplog.records) == (1 if comm.rank == 0 else 0)
-    assert trainer.plan() == ()
-    tables = trainer.report()
+    assert trainer.worker.plan() == ()
+    tables = trainer.worker.report()
     assert comm.allgather_objects(tables) == [tables] * comm.size
     stages, bubble = tables
     assert (stages.title, bubble.title) == ("Pipeline", "Bubble")

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from phalanx import models
+from phalanx.models.attention import CausalHeads
 from phalanx.strategies.tensor.plan import make_plan, plan_table
 
 
@@ -151,3 +152,32 @@ def test_table() -> None:
     assert table.rows[1] == ("2", "by input", "0", "4 = 2 + 1 + 1", "152")
     whole = plan_table(model, make_plan(model, 1), ranks=1)
     assert whole.rows[0] == ("0", "whole", "–", "–", "40")
+
+
+def transformer(heads: int) -> nn.Module:
+    options = {"blocks": 1, "attention_heads": heads, "embedding_size": 24}
+    return models.build("transformer", input_shape=(8,), classes=5, options=options)
+
+
+def test_heads_of_attention_are_split_with_the_layers_around_them() -> None:
+    plan = {split.name: split for split in make_plan(transformer(heads=4), 3)}
+    assert {name: one.partner for name, one in plan.items()} == {
+        "block1.attention.1": "block1.attention.3",
+        "block1.attention.3": "block1.attention.1",
+        "block1.mlp.1": "block1.mlp.3",
+        "block1.mlp.3": "block1.mlp.1",
+    }
+    # Four heads of 6: two of them for the first rank, and each with its queries, keys and values.
+    inner, outer = plan["block1.attention.1"], plan["block1.attention.3"]
+    assert (inner.how, outer.how) == ("output", "input")
+    assert inner.slices(3) == [slice(0, 36), slice(36, 54), slice(54, 72)]
+    assert outer.slices(3) == [slice(0, 12), slice(12, 18), slice(18, 24)]
+
+
+def test_fewer_heads_than_ranks_are_not_split() -> None:
+    assert [*splits(transformer(heads=2), 3)] == ["block1.mlp.1", "block1.mlp.3"]
+
+
+def test_heads_that_do_not_fit_the_layers_around_them_are_left_alone() -> None:
+    model = nn.Sequential(nn.Linear(80, 90), nn.ReLU(), CausalHeads(10), nn.Linear(30, 80))
+    assert splits(model) == {"0": "output"}

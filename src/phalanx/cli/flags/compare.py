@@ -14,14 +14,17 @@ from phalanx.cli.flags.settings import setting_parameters, with_settings
 from phalanx.errors import UsageError
 from phalanx.observe.plan import CPU
 from phalanx.settings.files import keys_in
-from phalanx.settings.optimizers import OPTIMIZERS
 from phalanx.settings.table import Settings
-from phalanx.strategies.registry import STRATEGIES
+from phalanx.settings.tokens import has_tokens
+from phalanx.strategies.registry import STRATEGIES, resolve
 from phalanx.wording import flag
 
 _ALL = "all"
 #: Of the settings, what a comparison decides by itself.
-_LEFT_OUT = ("strategy", "profile", "device")
+_LEFT_OUT = (
+    *("strategy", "profile", "device", "checkpoint_every", "keep"),
+    *("on_failure", "restarts", "replace", "stall_after", "tensorboard", "mlflow"),
+)
 
 
 def _option(kind: Any, metavar: str, about: str, panel: str = "Comparison") -> Any:
@@ -53,14 +56,14 @@ _OWN: dict[str, Any] = {
         "[default: simplecnn for images, mlp for other data]",
         "Model",
     ),
-    "optimizer": _option(
-        str, "TEXT", f"The optimizer. One of: {', '.join(OPTIMIZERS)}. [default: adam]", "Training"
-    ),
     "output": _option(
         Path, "PATH", "A new or empty folder to keep the runs in [default: not kept]", "Output"
     ),
     "json": _option(Path, "FILE", "Write the table as JSON.", "Output"),
     "csv": _option(Path, "FILE", "Write the table as CSV.", "Output"),
+    "report": _option(
+        Path, "FILE.html", "Write a page about the runs, as `phalanx report` does.", "Output"
+    ),
 }
 
 
@@ -76,6 +79,7 @@ class Asked:
     repeats: int
     json: Path | None
     csv: Path | None
+    report: Path | None
 
 
 def with_comparison(command: Callable[[Asked], None]) -> Callable[..., None]:
@@ -83,12 +87,13 @@ def with_comparison(command: Callable[[Asked], None]) -> Callable[..., None]:
 
     def run(**given: Any) -> None:
         runs = tuple(given.pop("runs") or ())
-        files: dict[str, Path | None] = {name: given.pop(name) for name in ("json", "csv")}
+        names = ("json", "csv", "report")
+        files: dict[str, Path | None] = {name: given.pop(name) for name in names}
         if runs:
             _refuse_flags(given)
         asked = Asked(
             runs=runs,
-            strategies=_names(given.pop("strategies") or _ALL) or tuple(STRATEGIES),
+            strategies=_strategies(given.pop("strategies")),
             devices=_names(given.pop("devices") or "") or (CPU,),
             repeats=_repeats(given.pop("repeats")),
             settings=_settings(given),
@@ -117,6 +122,11 @@ def _names(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name and name != _ALL))
 
 
+def _strategies(text: str | None) -> tuple[str, ...]:
+    """Those to compare, by our names for them."""
+    return tuple(dict.fromkeys(map(resolve, _names(text or _ALL)))) or tuple(STRATEGIES)
+
+
 def _repeats(asked: int | None) -> int:
     if asked is not None and asked < 1:
         raise UsageError(f"--repeats must be at least 1, not {asked}")
@@ -128,17 +138,12 @@ def _settings(given: dict[str, Any]) -> Settings:
     found: list[Settings] = []
     with_settings(found.append)(**given)
     settings = found[0]
-    said = {name for name, value in given.items() if value is not None}
-    if given["config"] is not None:
-        said |= set(keys_in(given["config"]))
-    # A few epochs of plain SGD on a small set would compare networks that have learned nothing.
-    tuned = settings.learning_rate is not None or settings.optimizer_choices
-    if "optimizer" not in said and not tuned:
-        settings = settings.changed(optimizer="adam")
-    if "model" in said:
+    in_file = {} if given["config"] is None else keys_in(given["config"])
+    if given["model"] is not None or "model" in in_file or has_tokens(settings):
         return settings
     shapes = {entry.name: entry.input_shape for entry in data.describe()}
     image = len(shapes.get(settings.dataset, ())) == 3
     # Options such as --hidden are those of an mlp.
     model = "simplecnn" if image and not settings.model_options else "mlp"
-    return settings.changed(model=model)
+    with_settings(found.append)(**given | {"model": model})
+    return found[1]

@@ -12,19 +12,27 @@ from phalanx.settings.table import Settings
 
 
 def on_data(
-    settings: Settings, recorded: Record, *, data_dir: Path | None, test_split: float | None
+    settings: Settings,
+    recorded: Record,
+    *,
+    data_dir: Path | None,
+    test_split: float | None,
+    encoding: str | None = None,
 ) -> Settings:
     """A run's settings for the data at another path, if one is given, or for another split of it.
 
     Of data that it was not trained on, a model is used on all samples, unless some are set apart as
-    a test part.
+    a test part; a table's encoding is its own.
     """
     trained_on = recorded.data or data_path(settings.dataset, settings.data_dir)
+    same = data_dir is None or (trained_on is not None and is_same_data(trained_on, data_dir))
     if data_dir is not None:
         settings = settings.changed(data_dir=data_dir)
+    if encoding is not None or not same:
+        settings = settings.changed(encoding=encoding)
     if test_split is not None:
         return settings.changed(test_split=test_split)
-    if data_dir is None or (trained_on is not None and is_same_data(trained_on, data_dir)):
+    if same:
         return settings
     return without_split(settings.changed(test_split=None), form=recorded.table)
 

@@ -9,8 +9,9 @@ import typer
 from phalanx.cli.flags.data import without_split
 from phalanx.cli.flags.options import parameter, with_parameters
 from phalanx.cli.flags.own import own_flags
-from phalanx.cli.flags.runs import Threads, settings_on_ranks, start_ranks
+from phalanx.cli.flags.runs import Threads, settings_on_ranks, start_ranks, weights_to_use
 from phalanx.cli.flags.settings import setting_parameters, with_settings
+from phalanx.cli.flags.trust import TrustCode
 from phalanx.errors import UsageError
 from phalanx.runs.folder import check_writable
 from phalanx.settings.panels import names_in
@@ -30,9 +31,15 @@ _Output = Annotated[
     ),
 ]
 #: What may be said about a run, which has settings of its own.
-_OF_A_RUN = ("data_dir", "test_split", "metrics", "ranks", "threads")
+_OF_A_RUN = (
+    *("data_dir", "test_split", "encoding", "skip_bad", "metrics", "ranks", "threads"),
+    *("model", "dataset", "objective", "device", "trust_code"),
+)
 #: The settings that matter besides those of the data and the model.
-_MORE = ("context", "config", "loss", "reduction", "metrics", "dtype", "seed", "ranks", "threads")
+_MORE = (
+    *("context", "config", "loss", "reduction", "objective", "metrics", "dtype", "seed"),
+    *("ranks", "threads", "device"),
+)
 
 
 #: Of the data's and the model's, those that only a training needs.
@@ -51,6 +58,7 @@ def with_run_or_weights(
         command(_of_weights(given) if folder is None else _of_run(folder, given), folder, output)
 
     parameters = [parameter("run", _Run), parameter("output", _Output)]
+    parameters.append(parameter("trust_code", TrustCode, default=False))
     for name, one in setting_parameters().items():
         if name == "threads":
             parameters.append(parameter(name, Threads, default=1))
@@ -70,14 +78,17 @@ def _of_run(folder: Path, given: dict[str, Any]) -> Settings:
     if said := [*said, *own_flags(given["context"])]:
         shown = ", ".join(map(flag, said))
         raise UsageError(f"a run has settings of its own: leave out {shown}, or the run")
-    for name in ("test_split", "metrics"):
+    for name in ("test_split", "metrics", "ranks", "device"):
         if given[name] is not None:
             given[name] = SETTINGS[name].convert(given[name], where=flag(name))
-    settings = settings_on_ranks(folder, **{name: given[name] for name in _OF_A_RUN})
-    return settings.changed(weights=folder / "model.safetensors")
+    said_of_run = {name: given[name] for name in _OF_A_RUN}
+    settings = settings_on_ranks(folder, **said_of_run, needs_objective=True)
+    return settings.changed(weights=weights_to_use(folder))
 
 
 def _of_weights(given: dict[str, Any]) -> Settings:
+    if given.pop("trust_code"):
+        raise UsageError("--trust-code is about the folder of a run: name one, or leave it out")
     found: list[Settings] = []
     with_settings(found.append)(**given)
     settings = found[0]
@@ -89,4 +100,6 @@ def _of_weights(given: dict[str, Any]) -> Settings:
     if settings.test_split is None:
         settings = without_split(settings)
     # How a config file has its model trained does not bind how it is used.
-    return start_ranks(settings, ranks=settings.ranks, threads=given["threads"])
+    return start_ranks(
+        settings, ranks=settings.ranks, threads=given["threads"], device=settings.device
+    )

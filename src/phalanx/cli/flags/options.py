@@ -22,14 +22,16 @@ def parameter(name: str, kind: Any, *, default: Any = None) -> inspect.Parameter
 def annotation(option: Option, panel: str) -> Any:
     """A typer option; absent means not given, so that a config file can speak."""
     kinds = alternatives(option.kind)
-    wanted = kinds[0] if len(kinds) == 1 and kinds[0] in _METAVARS else str
+    kind = kinds[0] if len(kinds) == 1 and kinds[0] in _METAVARS else str
+    # Numbers are texts here: what is none is refused in the words of the option's own kind.
+    wanted = kind if kind in (bool, Path) else str
     spelled = flag(option.name)
     if wanted is bool:
         spelled += f"/{negative_flag(option.name)}"
     shown = typer.Option(
         spelled,
         help=option.text,
-        metavar=None if wanted is bool else _METAVARS[wanted],
+        metavar=None if kind is bool else _METAVARS[kind],
         rich_help_panel=panel,
         show_default=False,
     )

@@ -11,14 +11,24 @@ import typer
 from typer.core import TyperCommand
 
 from phalanx.cli.flags.options import annotation, parameter, with_parameters
+from phalanx.observe.sweep.axes import split_axis
 from phalanx.settings.files import keys_in
 from phalanx.settings.own import Own, OwnOptions, read_own
+from phalanx.settings.table import SETTINGS
 from phalanx.wording import flag
 
 #: Of a wrong command line, of whatever kind; typer exports only its descendants.
 _CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
-#: Where a context keeps what was declared, the flags for that, and their values.
+#: Where a context keeps what was declared, the flags for that, their values; which help to show.
 _DECLARED, _FLAGS, _VALUES = "phalanx.declared", "phalanx.flags", "phalanx.values"
+_SHORT = "phalanx.short"
+_HELP_ALL = "--help-all"
+#: The settings that a short help has: what most trainings are told.
+_COMMON = (
+    *("dataset", "data_dir", "task", "target", "validation_split", "model", "hidden"),
+    *("epochs", "batch_size", "optimizer", "learning_rate", "metrics", "seed"),
+    *("ranks", "strategy", "threads", "output", "checkpoint_every", "on_failure"),
+)
 
 
 def own_flags(context: typer.Context | None) -> dict[str, Any]:
@@ -35,9 +45,22 @@ class SettingsCommand(TyperCommand):
     """A command with settings, whose flags depend on the strategy, model and data set it names."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return [*super().get_params(ctx), *ctx.meta.get(_FLAGS, ())]
+        ours = super().get_params(ctx)
+        if ctx.meta.get(_SHORT):
+            ours = [one for one in ours if one.name not in SETTINGS or one.name in _COMMON]
+        return [*ours, *ctx.meta.get(_FLAGS, ())]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """The help of what is used most, or of everything if that was asked for."""
+        ctx.meta[_SHORT] = ctx.meta.get(_SHORT, True)
+        if ctx.meta[_SHORT]:
+            self.epilog = f"`{ctx.command_path} {_HELP_ALL}` explains all flags."
+        super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if _HELP_ALL in args:
+            ctx.meta[_SHORT] = False
+            args = ["--help" if one == _HELP_ALL else one for one in args]
         own = read_own(self._names(ctx, args))
         ctx.meta[_DECLARED], ctx.meta[_FLAGS] = own, _flags(own)
         try:
@@ -61,6 +84,9 @@ class SettingsCommand(TyperCommand):
         config = given.get("config")
         names = {} if config is None else keys_in(Path(config))
         names |= {name: value for name, value in given.items() if isinstance(value, str)}
+        for text in given.get("vary") or ():
+            name, values = split_axis(text)
+            names[name] = ",".join(values)
         return names | {"strategy": given["strategies"]} if "strategies" in given else names
 
 

@@ -1,7 +1,7 @@
 """Command-line flags made from the table of settings, so that the two cannot drift apart."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,15 +30,28 @@ def with_settings(command: Callable[[Settings], None]) -> Callable[..., None]:
     """
 
     def run(context: typer.Context | None = None, config: Path | None = None, **flags: Any) -> None:
-        for name, value in flags.items():
-            if value is not None:
-                flags[name] = SETTINGS[name].convert(value, where=flag(name))
-        command(_read(flags | own_flags(context), config, own=declared(context)))
+        command(settings_of(flags, config, context=context))
 
     parameters = [parameter("context", typer.Context), parameter("config", Config)]
     for name, option in SETTINGS.items():
         parameters.append(parameter(name, annotation(option, panel_of(name))))
     return with_parameters(run, parameters, like=command)
+
+
+def settings_of(
+    flags: Mapping[str, Any],
+    config: Path | None,
+    *,
+    context: typer.Context | None,
+    more: Mapping[str, Any] | None = None,
+) -> Settings:
+    """The settings that flags and a config file give; `more` are values in place of flags."""
+    given = {
+        name: SETTINGS[name].convert(value, where=flag(name))
+        for name, value in flags.items()
+        if value is not None
+    }
+    return _read(given | own_flags(context) | dict(more or {}), config, own=declared(context))
 
 
 def setting_parameters() -> dict[str, inspect.Parameter]:
@@ -48,10 +61,9 @@ def setting_parameters() -> dict[str, inspect.Parameter]:
 
 def _read(flags: dict[str, Any], config: Path | None, *, own: OwnOptions | None) -> Settings:
     """Settings from flags and a file, of our own kind or of another program's."""
-    given = {name: value for name, value in flags.items() if value is not None}
     translated = None
     if config is not None:
-        translated = read_three_layers(config, given, launched=current_job() is not None)
+        translated = read_three_layers(config, flags, launched=current_job() is not None)
     if translated is None:
-        return read_settings(given, config, own=own)
-    return read_settings(translated | given, own=own)
+        return read_settings(flags, config, own=own)
+    return read_settings(translated | flags, own=own)

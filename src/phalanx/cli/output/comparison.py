@@ -1,8 +1,5 @@
 """A comparison as a table for a person, and as JSON or CSV for a script."""
 
-import csv
-import io
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +8,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from phalanx.observe import table_files
 from phalanx.observe.fairness import host_name
 from phalanx.observe.plan import CPU
 from phalanx.observe.rows import FinishedRun, Row, is_baseline, plain, speed_ups
@@ -25,7 +23,7 @@ _NUMBERS = (
     "time\nin s",
     "samples\n/s",
     "speed-\nup",
-    "accu-\nracy %",
+    "score",
     "bytes\na step",
     "memory\na rank",
 )
@@ -37,28 +35,45 @@ def comparison_table(
     rows: Sequence[Row], *, title: str, width: int, numbered: bool = False
 ) -> Table:
     """One row a training, for a console of this width; `numbered` for runs that are listed."""
-    table = _table(title, width)
+    table = plain_look(title, width)
     devices = any(row.device != CPU for row in rows)
     for name in ("run",) * numbered + ("strategy",) + ("device",) * devices:
         table.add_column(name, overflow="fold")
+    score = score_of(rows)[0]
     for name in _NUMBERS:
-        table.add_column(name, justify="right", overflow="fold")
+        table.add_column(score if name == "score" else name, justify="right", overflow="fold")
     for number, (row, speed) in enumerate(zip(rows, speed_ups(rows), strict=True), start=1):
         names = [str(number)] * numbered + [row.strategy] + [row.device] * devices
         table.add_row(*map(Text, names), *map(Text, _cells(row, speed)))
     return table
 
 
+def score_of(rows: Sequence[Row]) -> tuple[str, str]:
+    """What tests are judged by: the title of its column, and its name."""
+    if all(row.test_accuracy is None for row in rows):
+        if any(row.test_r2 is not None for row in rows):
+            return "R²", "R²"
+        if any(row.test_f1 is not None for row in rows):
+            return "F1\nmicro", "F1"
+    return "accu-\nracy %", "accuracy"
+
+
+def scored(row: Row) -> str:
+    """What its test came to, by what it is judged by."""
+    if row.test_accuracy is not None:
+        return cell(100 * row.test_accuracy, ".2f")
+    return cell(row.test_f1 if row.test_r2 is None else row.test_r2, ".4f")
+
+
 def _cells(row: Row, speed: float | None) -> list[str]:
-    accuracy = None if row.test_accuracy is None else 100 * row.test_accuracy
     return [
-        _number(row.ranks, "d"),
-        _number(row.training_ranks, "d"),
-        _number(row.threads, "d"),
-        row.short or _number(row.seconds, ".2f"),
-        _number(row.samples_per_second, ",.0f"),
-        _number(speed, ".2f", "×"),
-        _number(accuracy, ".2f"),
+        cell(row.ranks, "d"),
+        cell(row.training_ranks, "d"),
+        cell(row.threads, "d"),
+        row.short or cell(row.seconds, ".2f"),
+        cell(row.samples_per_second, ",.0f"),
+        cell(speed, ".2f", "×"),
+        scored(row),
         _size(row.bytes_per_step),
         _size(row.memory_bytes_per_rank),
     ]
@@ -73,14 +88,14 @@ def caption(rows: Sequence[Row], *, repeats: int = 1) -> list[str]:
         "speed-up: in samples/s, over single with 1 thread."
         if based
         else "speed-up: unknown, as single with 1 thread is not among them.",
-        "accuracy: on the test samples. memory a rank: of the one that uses most.",
+        f"{score_of(rows)[1]}: on the test samples. memory a rank: of the one that uses most.",
         "bytes a step: what all ranks together hand to MPI.",
     ]
 
 
 def machine_table(runs: Sequence[FinishedRun], *, width: int) -> Table:
     """Which runs they are and where they ran; with which versions, as far as these differ."""
-    table = _table("Runs and hosts", width)
+    table = plain_look("Runs and hosts", width)
     packages = [
         name
         for name in dict.fromkeys(name for run in runs for name in run.versions)
@@ -105,7 +120,8 @@ def common_versions(runs: Sequence[FinishedRun]) -> str:
     return f"versions: {', '.join(same) or UNKNOWN}"
 
 
-def _table(title: str, width: int) -> Table:
+def plain_look(title: str, width: int) -> Table:
+    """An empty table without lines, for a console of this width."""
     return Table(
         title=title,
         title_justify="left",
@@ -120,26 +136,16 @@ def _size(count: float | None) -> str:
     return UNKNOWN if count is None else byte_size(count)
 
 
-def _number(value: float | None, form: str, unit: str = "") -> str:
+def cell(value: float | None, form: str, unit: str = "") -> str:
+    """A cell with a number, or with what says that it is not known."""
     return UNKNOWN if value is None else f"{value:{form}}{unit}"
 
 
 def write_json(path: Path, rows: Sequence[Row], *, about: dict[str, Any]) -> None:
     """Write the comparison as one JSON object: what it is about, and its rows."""
-    _write(path, json.dumps(about | {"rows": plain(rows)}, indent=2) + "\n")
+    table_files.write_json(path, about | {"rows": plain(rows)})
 
 
 def write_csv(path: Path, rows: Sequence[Row]) -> None:
     """Write the comparison as CSV; what is not known is empty."""
-    text = io.StringIO()
-    values = plain(rows)
-    writer = csv.DictWriter(text, list(values[0]) if values else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(values)
-    _write(path, text.getvalue())
-
-
-def _write(path: Path, text: str) -> None:
-    beside = path.with_name(path.name + ".partial")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)
+    table_files.write_csv(path, plain(rows))

@@ -1,18 +1,32 @@
-"""Where tables are printed."""
+"""Where tables and progress are printed."""
+
+import os
+import sys
 
 from rich.console import Console
 
-from phalanx.comm.launch.job import on_terminal
+from phalanx.comm.launch.way_back import launchers_terminal
 
 
 def wide_console() -> Console:
     """The terminal, or a wide page: piped into a file there is no width to fit into."""
-    if on_terminal():
-        return Console(markup=False, emoji=False)
-    return Console(width=160, force_terminal=False, markup=False, emoji=False)
+    console = make_console()
+    return console if console.is_terminal else _console(width=160, force_terminal=False)
 
 
 def make_console() -> Console:
-    """Where rank 0 writes."""
+    """Where rank 0 writes.
+
+    Under mpiexec every rank's standard output claims to be a terminal (it is a pseudo-terminal of
+    mpiexec's, which holds back what has no end of line): there, only the launcher's counts.
+    """
+    terminal = launchers_terminal()
+    if terminal is not None:
+        return _console(file=terminal, force_terminal=True)
+    of_mpiexec = "OMPI_COMM_WORLD_RANK" in os.environ
+    return _console(force_terminal=sys.stdout.isatty() and not of_mpiexec)
+
+
+def _console(**how: object) -> Console:
     # Names of classes and folders may have brackets, and mean nothing by them.
-    return Console(force_terminal=on_terminal(), markup=False, emoji=False)
+    return Console(markup=False, emoji=False, **how)  # type: ignore[arg-type]

@@ -8,11 +8,14 @@ wait for each other where two of MPI's do not.
 Neither backend has every verb for every type. Data that is only moved is moved as bytes; parts of
 unequal size are exchanged by all-to-all, or broadcast one by one; numbers are combined as
 `phalanx.comm.device.encoding` says, and complex ones multiplied by each rank, from all of them.
+
+A communicator that was made of another one shares its store, so free that one last. What costs
+threads and descriptors, the group, is opened by the first call that needs it: few ever do.
 """
 
 import time
+import weakref
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple, final
 
 import torch
@@ -22,8 +25,8 @@ from torch import Tensor
 from phalanx.comm.base import Array, Call, Communicator, Op, Request
 from phalanx.comm.buffers import Plan, Side, plan
 from phalanx.comm.device.encoding import as_bytes, can_combine, decode, encode
+from phalanx.comm.device.group import Group
 from phalanx.comm.device.rendezvous import open_store
-from phalanx.comm.hosts import on_one_host
 from phalanx.comm.wrapped import WrappedCommunicator
 from phalanx.errors import UsageError
 
@@ -33,8 +36,6 @@ _OPERATORS: dict[Op, Any] = {
     "minimum": dist.ReduceOp.MIN,
     "maximum": dist.ReduceOp.MAX,
 }
-#: A rank that fails ends the job; until then the others wait, as under MPI.
-_PATIENCE = timedelta(days=30)
 _POLL_SECONDS = 20e-6
 
 
@@ -51,15 +52,26 @@ class _Begun(NamedTuple):
 
 @final
 class DistributedCommunicator(WrappedCommunicator):
-    """The ranks of another communicator, with their tensors on a device."""
+    """The ranks of another communicator, with their tensors on a device, or as if they were."""
 
-    def __init__(self, inner: Communicator, device: torch.device) -> None:
-        """Collective. `inner` moves what is not on the device; it is freed with this one."""
+    def __init__(self, inner: Communicator, device: torch.device, *, store: Any = None) -> None:
+        """Collective. `inner` moves what is not on the device; it is freed with this one. Its ranks
+        meet at a `store`, by default one of their own."""
         super().__init__(inner)
+        self.shares_memory, self.progresses = False, True
         self._device = device
-        self._store = open_store(inner)  # rank 0's serves all others
-        self._group = _open_group(self._store, inner, device)
-        inner.barrier()  # else rank 0 could give the store back while others still read it
+        self._store = open_store(inner) if store is None else store  # rank 0's serves all others
+        self._opened: Group | None = None
+        self._derived = 0
+
+    @property
+    def _group(self) -> Any:
+        """Collective, when first asked for."""
+        if self._opened is None:
+            self._opened = Group(self._store, self._inner, self._device)
+            weakref.finalize(self, self._opened.close)  # of one that nobody frees
+            self._inner.barrier()  # else rank 0 could give the store back while others read it
+        return self._opened.group
 
     def run(self, call: Call) -> None:
         if self._is_for_inner(call):
@@ -166,7 +178,7 @@ class DistributedCommunicator(WrappedCommunicator):
         send, whole = _tensor(planned.send).view(-1), _tensor(planned.receive).view(-1)
         parts = torch.split(whole, _parts(planned.receive))
         mine = parts[self.rank]
-        if call.receive_counts is None and whole.numel():
+        if whole.numel() and len({part.numel() for part in parts}) == 1:
             own = send.clone() if send.data_ptr() == mine.data_ptr() else send
             return _Begun([self._group._allgather_base(as_bytes(whole), as_bytes(own))])
         if send.data_ptr() != mine.data_ptr():
@@ -207,11 +219,17 @@ class DistributedCommunicator(WrappedCommunicator):
         return [whole if rank == root else 0 for rank in range(self.size)]
 
     def free(self) -> None:
-        self._group = self._store = None
+        if self._opened is not None:
+            self._opened.close()
+        self._store = None
         super().free()
 
     def _wrap(self, inner: Communicator) -> Communicator:
-        return DistributedCommunicator(inner, self._device)
+        self._derived += 1
+        # Communicators of one split have different first ranks, those of several other numbers.
+        name = inner.broadcast_object(f"{self._derived}.{self.rank}")
+        store = dist.PrefixStore(name, self._store)  # type: ignore[attr-defined]
+        return DistributedCommunicator(inner, self._device, store=store)
 
 
 @final
@@ -231,23 +249,6 @@ class _Pending(Request):
         if self._begun is not None and all(work.is_completed() for work in self._begun.works):
             self.wait()
         return self._begun is None
-
-
-def _open_group(store: Any, comm: Communicator, device: torch.device) -> Any:
-    """Collective. A process group of our own: torch's global one is the user's."""
-    if device.type == "cuda":
-        nccl: Any = dist.ProcessGroupNCCL
-        options = nccl.Options()
-        options._timeout = _PATIENCE
-        return nccl(store, comm.rank, comm.size, options)
-    gloo: Any = dist.ProcessGroupGloo
-    options = gloo._Options()
-    options._timeout = _PATIENCE
-    here = on_one_host(comm)
-    options._devices = [
-        gloo.create_device(hostname="127.0.0.1") if here else gloo.create_default_device()
-    ]
-    return gloo(store, comm.rank, comm.size, options)
 
 
 def _copy(tensor: Tensor, *, into: Tensor) -> None:

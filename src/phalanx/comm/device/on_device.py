@@ -1,8 +1,14 @@
 """The communicator for a device: which one moves its tensors best."""
 
+import logging
+from functools import lru_cache
+
 import torch
 
 from phalanx.comm.base import Communicator
+from phalanx.comm.device.gpus import gpu_of, sharing
+
+log = logging.getLogger("phalanx.comm")
 
 
 def on_device(comm: Communicator, device: torch.device) -> Communicator:
@@ -16,19 +22,32 @@ def on_device(comm: Communicator, device: torch.device) -> Communicator:
     from phalanx.comm.device.staged import StagedCommunicator
 
     staged = StagedCommunicator(comm)
-    if not all(comm.allgather_objects(_one_each(comm) and _has_nccl(device))):
+    obstacle = _obstacle(comm, device)
+    if comm.rank == 0:
+        log.info(
+            "tensors on GPUs go %s", f"through host memory: {obstacle}" if obstacle else "by NCCL"
+        )
+    if obstacle is not None:
         return staged
     from phalanx.comm.device.distributed import DistributedCommunicator
 
     return DistributedCommunicator(staged, device)
 
 
-def _one_each(comm: Communicator) -> bool:
-    """Collective. Whether this host has a GPU for each of its ranks."""
-    host = comm.host()
-    size = host.size
-    host.free()
-    return size <= torch.cuda.device_count()
+@lru_cache(maxsize=4)
+def kept_on_device(comm: Communicator, device: torch.device) -> Communicator:
+    """Collective, when first asked for. The same, made once for a communicator that nobody frees:
+    ranks need not find each other again for every Trainer."""
+    return on_device(comm, device)
+
+
+def _obstacle(comm: Communicator, device: torch.device) -> str | None:
+    """Collective. Why NCCL cannot be had, if so: the same answer on all ranks."""
+    everyone = comm.allgather_objects(gpu_of(device) if _has_nccl(device) else None)
+    gpus = [gpu for gpu in everyone if gpu is not None]
+    if len(gpus) < comm.size:
+        return f"torch on rank {everyone.index(None)} has no NCCL"
+    return sharing(gpus)
 
 
 def _has_nccl(device: torch.device) -> bool:

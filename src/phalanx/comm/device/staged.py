@@ -26,7 +26,7 @@ class StagedCommunicator(WrappedCommunicator):
         """With `everything`, tensors in CPU memory are staged as well, to try out how it works."""
         super().__init__(inner)
         self._everything = everything
-        self._rooms = _Rooms()
+        self._rooms = Rooms()
 
     def run(self, call: Call) -> None:
         staged = self._stage(call)
@@ -59,11 +59,15 @@ class StagedCommunicator(WrappedCommunicator):
             return None
         return _Staged(call, planned.send, planned.receive, rooms=self._rooms)
 
+    def free(self) -> None:
+        self._rooms.clear()
+        super().free()
+
     def _wrap(self, inner: Communicator) -> Communicator:
         return StagedCommunicator(inner, everything=self._everything)
 
 
-class _Rooms:
+class Rooms:
     """Host memory that is free for use, by its size."""
 
     def __init__(self) -> None:
@@ -73,12 +77,16 @@ class _Rooms:
     def take(self, like: Tensor) -> Tensor:
         """A host tensor of the same shape and type."""
         free = self._free.get(like.nbytes)
-        room = (
-            free.pop()
-            if free
-            else torch.empty(like.nbytes, dtype=torch.uint8, pin_memory=self._pinned)
-        )
+        room = free.pop() if free else self._make(like.nbytes)
         return room.view(like.dtype).view(like.shape)
+
+    def _make(self, count: int) -> Tensor:
+        # The host's whatever torch's default device is.
+        return torch.empty(count, dtype=torch.uint8, device="cpu", pin_memory=self._pinned)
+
+    def clear(self) -> None:
+        """Give all of it back to the system."""
+        self._free.clear()
 
     def give_back(self, tensor: Tensor) -> None:
         room = tensor.view(-1).view(torch.uint8)
@@ -89,7 +97,7 @@ class _Staged:
     """A call with host memory in place of its buffers."""
 
     def __init__(
-        self, call: Call, send: Side | None, receive: Side | None, *, rooms: _Rooms
+        self, call: Call, send: Side | None, receive: Side | None, *, rooms: Rooms
     ) -> None:
         self._rooms = rooms
         self._receive = None if receive is None else receive.tensor

@@ -2,12 +2,10 @@
 
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
+from phalanx.comm.launch.asking import ASKING
 from phalanx.comm.launch.process import die_with_parent
-
-#: What asks a process to end, and so may come at any moment.
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def start_child(
@@ -16,20 +14,22 @@ def start_child(
     stdout: int | None = None,
     stderr: int | None = None,
     env: Mapping[str, str] | None = None,
+    deaf: Collection[signal.Signals] = (),
 ) -> subprocess.Popen[bytes]:
     """Start a command without input.
 
     In its own session a Ctrl-C reaches this process alone, which then ends the child in order; and
-    a `kill -9` of this process does not leave the child running.
+    a `kill -9` of this process does not leave the child running. It is ended by SIGINT where it is
+    `deaf` to SIGTERM.
 
     Signals wait until the child is there: Python drops the exception of one that arrives among the
     things it does after a fork, and the Ctrl-C would be lost.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ASKING)
 
     def prepare() -> None:
-        die_with_parent(signal.SIGTERM)
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)  # a child inherits the mask
+        die_with_parent(signal.SIGINT if signal.SIGTERM in deaf else signal.SIGTERM)
+        signal.pthread_sigmask(signal.SIG_SETMASK, {*before, *deaf})  # a child inherits the mask
 
     try:
         return subprocess.Popen(

@@ -1,11 +1,13 @@
 """With what status this process ends: Python tells nobody, not even what runs at the exit.
 
-`sys.exit` raises an exception. If nothing catches it, the interpreter asks it for its code, and
-that is how it can be noticed: no function has called who asks. A `raise SystemExit(3)` of a
-program's own goes unnoticed.
+A program ends itself by an exception, SystemExit, whether `sys.exit` raises it or the program does.
+If nothing catches it, the interpreter asks it for its code, and that is how it can be noticed: no
+function has called who asks. So the exception's attribute `code` is one that listens. It is of a
+type of Python's own, which is closed to assignments, and whose dictionary is reached all the same.
 """
 
-import builtins
+import ctypes
+import gc
 import sys
 import threading
 from typing import Any, NoReturn
@@ -19,29 +21,32 @@ def exit_status() -> int:
 
 
 def notice_exits() -> None:
-    """From now on `sys.exit`, and `exit` and `quit`, are noticed."""
-    sys.exit = _noticed_exit
-    for name in ("exit", "quit"):
-        if hasattr(builtins, name):  # not with `python -S`
-            setattr(builtins, name, _noticed_exit)
+    """From now on the end of this process by SystemExit is noticed. Once is enough."""
+    members: dict[str, Any] = gc.get_referents(SystemExit.__dict__)[0]
+    code = members["code"]
+    if isinstance(code, property):
+        return
 
-
-class _NoticedExit(SystemExit):
-    def __getattribute__(self, name: str) -> Any:
-        value = super().__getattribute__(name)
-        if name == "code" and _asked_by_the_interpreter():
+    def noticed(error: SystemExit) -> Any:
+        value = code.__get__(error)
+        if _asked_by_the_interpreter():
             global _status
             _status = _status_of(value)
         return value
 
+    members["code"] = property(noticed, code.__set__, code.__delete__)
+    ctypes.pythonapi.PyType_Modified(ctypes.py_object(SystemExit))  # it remembers what it has found
+    sys.exit = _exit
 
-def _noticed_exit(status: Any = None, /) -> NoReturn:
-    if threading.current_thread() is not threading.main_thread():
-        raise SystemExit(status)  # it ends a thread, which knows no other class of it
-    raise _NoticedExit(status)
+
+def _exit(status: Any = None, /) -> NoReturn:
+    """As `sys.exit`, which until Python 3.12 leaves it to others to make an exception of it."""
+    raise SystemExit(status)
 
 
 def _asked_by_the_interpreter() -> bool:
+    if threading.current_thread() is not threading.main_thread():
+        return False
     try:
         sys._getframe(2)
     except ValueError:

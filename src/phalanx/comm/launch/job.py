@@ -4,11 +4,11 @@ Asking MPI itself would start it, which a launcher, `--help` or a one-rank run m
 """
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from phalanx.errors import LaunchError
+from phalanx.wording import counted
 
 #: (size, rank) variables of the launchers: Open MPI, MPICH and Intel MPI, MVAPICH.
 _LAUNCHER_VARIABLES = (
@@ -30,11 +30,11 @@ def current_job(environ: Mapping[str, str] = os.environ) -> Job | None:
     """The MPI job this process belongs to, or None outside of one."""
     for size, rank in _LAUNCHER_VARIABLES:
         if size in environ and rank in environ:
-            return Job(size=int(environ[size]), rank=int(environ[rank]))
+            return Job(size=number_in(environ, size), rank=number_in(environ, rank))
     # A batch script has SLURM_NTASKS too; only the tasks of an `srun` step have this one.
-    tasks = int(environ.get("SLURM_STEP_NUM_TASKS", "1"))
+    tasks = number_in(environ, "SLURM_STEP_NUM_TASKS", default=1)
     if "PMIX_RANK" in environ:
-        return Job(size=tasks, rank=int(environ["PMIX_RANK"]))
+        return Job(size=tasks, rank=number_in(environ, "PMIX_RANK"))
     if tasks > 1:
         raise LaunchError(
             f"srun started {tasks} tasks without MPI, so each would train alone; "
@@ -42,6 +42,29 @@ def current_job(environ: Mapping[str, str] = os.environ) -> Job | None:
             "or let phalanx start the ranks: `phalanx train --ranks N …` in the batch script"
         )
     return None
+
+
+def take_place(rank: int, *, size: int) -> None:
+    """Note that this process has another place in its job from now on: ranks have been lost."""
+    for names in _LAUNCHER_VARIABLES:
+        if all(name in os.environ for name in names):
+            os.environ.update(zip(names, (str(size), str(rank)), strict=True))
+
+
+def number_in(environ: Mapping[str, str], name: str, *, default: int = 0) -> int:
+    """What a variable that launchers set says, or the default if it is not set."""
+    value = environ.get(name, str(default))
+    if not value.isdecimal():
+        raise LaunchError(
+            f"{name}={value} in the environment is no number: launchers set it for the ranks that "
+            f"they start; unset it (`unset {name}`)"
+        )
+    return int(value)
+
+
+def restarts(environ: Mapping[str, str] = os.environ) -> int:
+    """How often Slurm has started this job again; 0 in its first turn, and outside of Slurm."""
+    return number_in(environ, "SLURM_RESTART_COUNT")
 
 
 def is_first_rank() -> bool:
@@ -53,18 +76,10 @@ def is_first_rank() -> bool:
     return job is None or job.rank == 0
 
 
-def on_terminal() -> bool:
-    """Whether a person watches standard output, also through mpiexec."""
-    told = os.environ.get("PHALANX_TERMINAL")
-    if told is not None:
-        return told == "1"
-    return sys.stdout.isatty() and "OMPI_COMM_WORLD_RANK" not in os.environ
-
-
 def ranks_agree(job: Job, asked: int | None) -> None:
     """Refuse a `--ranks` that contradicts the job this process already is in."""
     if asked is not None and asked != job.size:
         raise LaunchError(
-            f"--ranks {asked} inside an MPI job of {job.size} ranks: "
+            f"--ranks {asked} inside an MPI job of {counted(job.size, 'rank')}: "
             "leave --ranks out, or give the launcher the same number"
         )

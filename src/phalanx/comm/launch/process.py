@@ -4,6 +4,7 @@ import atexit
 import ctypes
 import gc
 import os
+import platform
 import re
 import signal
 from collections.abc import Callable
@@ -21,6 +22,7 @@ _ALLOCATOR = (
     ("MALLOC_TOP_PAD_", -2, 64 << 20),
 )
 _PR_SET_PDEATHSIG = 1
+TOO_MANY_THREADS = 4096
 
 
 def _libc() -> Any:
@@ -72,6 +74,16 @@ def memory_share() -> int:
     return int(found.group(1)) << 10 if found else 0
 
 
+def processor_name() -> str:
+    """What the kernel calls this machine's processor, or at least what kind it is of."""
+    try:
+        about = Path("/proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        about = ""
+    found = re.search(r"^model name\s*:\s*(.+)$", about, re.MULTILINE)
+    return found.group(1).strip() if found else platform.machine()
+
+
 def die_with_parent(number: int = signal.SIGKILL) -> None:
     """Have the kernel send this process a signal when its parent dies, however it dies."""
     prctl = getattr(_libc(), "prctl", None)
@@ -92,6 +104,13 @@ def _core_of(cpu: int) -> str:
         return str(cpu)
 
 
+def check_threads(count: int) -> None:
+    """Refuse numbers that cannot be meant: of very many, OpenMP dies without a word."""
+    if not 1 <= count < TOO_MANY_THREADS:
+        limits = f"from 1 to below {TOO_MANY_THREADS}"
+        raise UsageError(f"threads a rank must be {limits}, not {count}")
+
+
 def threads_per_rank(
     asked: int | None, gather_on_host: Callable[[frozenset[str]], list[frozenset[str]]]
 ) -> int | None:
@@ -101,8 +120,7 @@ def threads_per_rank(
     them may use, shared evenly: right for bound and for unbound ranks.
     """
     if asked is not None:
-        if asked < 1:
-            raise UsageError(f"threads a rank must be at least 1, not {asked}")
+        check_threads(asked)
         return asked
     mine = frozenset(_core_of(cpu) for cpu in os.sched_getaffinity(0))
     everyone = gather_on_host(mine)

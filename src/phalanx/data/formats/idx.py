@@ -6,6 +6,7 @@ each dimension as a big-endian 32-bit number, then the bytes.
 
 import gzip
 import math
+import os
 import zlib
 from io import BufferedIOBase
 from pathlib import Path
@@ -13,35 +14,43 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from phalanx.data.containers.memory import check_memory
 from phalanx.errors import DataError
+from phalanx.files import open_file
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK = 1 << 20
+#: A packed byte stands for no more.
+_MOST_UNPACKED = 1032
 
 
 def read_idx(path: Path, *, dimensions: int) -> Tensor:
     """The file's bytes as a uint8 tensor; whether it is gzipped shows in its first bytes."""
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
+            size = os.fstat(file.fileno()).st_size
             if file.peek(2)[:2] != _GZIP_MAGIC:
-                return _read(file, path, dimensions=dimensions)
+                return _read(file, path, dimensions=dimensions, most=size)
             with gzip.open(file) as unpacked:
-                return _read(unpacked, path, dimensions=dimensions)
+                return _read(unpacked, path, dimensions=dimensions, most=size * _MOST_UNPACKED)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise DataError(f"{path}: damaged gzip file: {error}") from error
     except OSError as error:
         raise DataError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def _read(file: BufferedIOBase, path: Path, *, dimensions: int) -> Tensor:
+def _read(file: BufferedIOBase, path: Path, *, dimensions: int, most: int) -> Tensor:
+    """The bytes of a file that has at most so many; for a header of more nothing is read."""
     shape = _read_shape(file, path, dimensions=dimensions)
     claimed = math.prod(shape)
+    told = f"too short: the header tells of {_sizes(shape)} = {claimed:,} bytes"
+    if claimed > most - file.tell():
+        at_most = "at most " if isinstance(file, gzip.GzipFile) else ""
+        raise DataError(f"{path}: {told}, {at_most}{most - file.tell():,} are there")
+    check_memory(claimed, where=str(path))
     content = _read_up_to(claimed, file)
     if len(content) < claimed:
-        raise DataError(
-            f"{path}: too short: the header tells of {_sizes(shape)} = {claimed:,} bytes, "
-            f"{len(content):,} are there"
-        )
+        raise DataError(f"{path}: {told}, {len(content):,} are there")
     # Reading on also makes gzip verify its checksum.
     if file.read(1):
         raise DataError(f"{path}: bytes after the {_sizes(shape)} = {claimed:,} of the header")

@@ -16,6 +16,11 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", "
 _TRAINING = ("train", "training", "seg_train")
 _TEST = ("test", "testing", "seg_test")
 _VALIDATION = ("val", "valid", "validation")
+#: By macOS, by Python, by network storage, by Windows and by Linux.
+_LEFT_BY_PROGRAMS = (
+    *("__macosx", "__pycache__", "@eadir"),
+    *("$recycle.bin", "system volume information", "lost+found"),
+)
 
 _log = logging.getLogger(__name__)
 
@@ -86,8 +91,13 @@ def _without_parts(folder: Path, test: Path | None) -> ImageFolder:
 
 
 def _folders(root: Path) -> tuple[str, ...]:
-    found = (one.name for one in root.iterdir() if one.is_dir() and not one.name.startswith("."))
+    found = (one.name for one in root.iterdir() if one.is_dir() and not _is_aside(one.name))
     return tuple(sorted(found))
+
+
+def _is_aside(name: str) -> bool:
+    """Whether a folder or file is hidden, or left there by a program and nothing of a user's."""
+    return name.startswith(".") or name.lower() in _LEFT_BY_PROGRAMS
 
 
 def _class_names(root: Path) -> tuple[str, ...]:
@@ -122,9 +132,18 @@ def _listing(root: Path, classes: tuple[str, ...]) -> Listing:
     paths: list[str] = []
     labels: list[int] = []
     for number, name in enumerate(classes):
-        for folder, folders, files in os.walk(root / name):
-            folders.sort()
-            images = [one for one in sorted(files) if one.lower().endswith(SUFFIXES)]
-            paths += [os.path.join(folder, one) for one in images]
-            labels += [number] * len(images)
+        images = image_paths(root / name)
+        paths += images
+        labels += [number] * len(images)
     return Listing(tuple(paths), tuple(labels))
+
+
+def image_paths(root: Path) -> list[str]:
+    """The images in a folder and in those inside it, in the order of their names."""
+    paths: list[str] = []
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(one for one in folders if not _is_aside(one))
+        images = [one for one in sorted(files) if one.lower().endswith(SUFFIXES)]
+        # macOS keeps what its own programs know of cat.jpg in ._cat.jpg.
+        paths += [os.path.join(folder, one) for one in images if not _is_aside(one)]
+    return paths

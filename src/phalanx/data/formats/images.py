@@ -12,7 +12,7 @@ from phalanx.errors import UsageError
 
 #: What is made of images of any size, unless --resize says otherwise.
 SIZE = "64x64"
-#: MiB of decoded images that a rank keeps.
+#: MiB of decoded images that the ranks of a host keep.
 CACHE = 512
 
 
@@ -27,8 +27,8 @@ def load(
 ) -> Dataset:
     """The images under `folder`, as bytes [3, height, width].
 
-    Each rank keeps up to `cache` MiB of images that it decoded. With `skip_bad`, those that cannot
-    be read are to be left out; without, the first one ends a training.
+    The ranks of a host keep up to `cache` MiB of images that they decoded. With `skip_bad`, those
+    that cannot be read are to be left out; without, the first one ends a training.
     """
     need("PIL", for_what="Images", called="Pillow")
     from phalanx.data.formats.image_files import ImageFiles

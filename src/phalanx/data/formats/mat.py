@@ -6,12 +6,12 @@ taken to be digits, of which label 10 is the 0, as MATLAB has no index 0.
 Values stay in the order of the file: for rows of 400, which are digits of 20×20 pixels, that is
 column by column, the order that published weights for 400 inputs are in. Bytes are taken to be
 pixels and scaled to 0..1.
+
+Other numbers in y are the values of a regression, one a sample or a row of them, and rows of 0 and
+1 are labels.
 """
 
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from phalanx.data.arrays import (
     Array,
@@ -22,14 +22,22 @@ from phalanx.data.arrays import (
     check_numbers,
     scale_of,
 )
+from phalanx.data.containers.mat_matrices import read_matrices
 from phalanx.data.formats.mat_file import find
 from phalanx.data.options import TEST_SPLIT
-from phalanx.data.packages import need
 from phalanx.data.split import Dataset, Split, part_test
+from phalanx.data.targets.arrays import Targets, read_numbers, task_of
+from phalanx.data.targets.tasks import CLASSIFICATION, MULTI_LABEL, unsure
 from phalanx.errors import DataError
 
 
-def load(path: Path, *, test_split: float = TEST_SPLIT.default, seed: int = 0) -> Dataset:
+def load(
+    path: Path,
+    *,
+    test_split: float = TEST_SPLIT.default,
+    seed: int = 0,
+    task: str | None = None,
+) -> Dataset:
     """The samples of a file, a share of them held out to test with.
 
     A share of 0 tests on the training samples.
@@ -40,28 +48,32 @@ def load(path: Path, *, test_split: float = TEST_SPLIT.default, seed: int = 0) -
     if inputs.ndim != 2:
         raise DataError(f"{file}: X has shape {inputs.shape}; a sample a row is needed")
     check_finite(inputs, where=f"{file}: X")
-    labels = as_labels(targets, where=f"{file}: y", first=1)
-    check_counts(len(inputs), len(labels), files=(f"{file}: X", "y"))
-    samples = Split(as_tensor(inputs), labels, scale_of(inputs.dtype))
+    known = _targets(targets, where=f"{file}: y", asked=task)
+    check_counts(len(inputs), len(known.targets), files=(f"{file}: X", "y"))
+    samples = Split(as_tensor(inputs), known.targets, scale_of(inputs.dtype))
     train, test = part_test(samples, test_split, seed=seed)
-    return Dataset("mat", train, test, _class_names(int(labels.max()) + 1))
+    return Dataset("mat", train, test, known.classes, task=known.task)
+
+
+def _targets(array: Array, *, where: str, asked: str | None) -> Targets:
+    flat = array.size == max(array.shape, default=0)
+    task = asked or (task_of(array, where=where) if array.ndim == 2 else CLASSIFICATION)
+    if task != CLASSIFICATION:
+        return Targets(task, (), read_numbers(array, where=where, task=task))
+    if asked is None and not flat and array.ndim == 2:
+        raise DataError(
+            unsure(where, "has a 1 in every row, where a class is one number", tasks=(MULTI_LABEL,))
+        )
+    labels = as_labels(array, where=where, first=1)
+    return Targets(task, _class_names(int(labels.max()) + 1), labels)
 
 
 def _read(file: Path) -> tuple[Array, Array]:
-    need("scipy", for_what="MATLAB files", called="scipy")
-    import scipy.io
-
-    try:
-        content: dict[str, Any] = scipy.io.loadmat(file, variable_names=("X", "y"))
-    except Exception as error:  # a damaged file can fail in any way
-        raise DataError(f"{file}: not a readable MATLAB file: {error}") from error
+    content = read_matrices(file, lambda name: name in ("X", "y"))
     missing = [name for name in ("X", "y") if name not in content]
     if missing:
         raise DataError(f"{file}: holds no {' and no '.join(missing)}")
-    inputs, targets = content["X"], content["y"]
-    if not (isinstance(inputs, np.ndarray) and isinstance(targets, np.ndarray)):
-        raise DataError(f"{file}: X and y must be full matrices")
-    return inputs, targets
+    return content["X"], content["y"]
 
 
 def _class_names(count: int) -> tuple[str, ...]:

@@ -1,11 +1,11 @@
 """Which arrays make a data set, in a .npz file or as .npy files in a folder. Without torch."""
 
-import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from phalanx.data.containers.npz_archive import array_names
 from phalanx.data.formats.npy import read_header
 from phalanx.data.location import only_file
 from phalanx.errors import DataError, UsageError
@@ -47,7 +47,7 @@ def find(path: Path) -> Found:
         if arrays:
             return Found(path, _names(arrays, where=path))
     file = only_file("npz", path, suffixes=(".npz",))
-    return Found(file, _names(_members(file), where=file))
+    return Found(file, _names(array_names(file), where=file))
 
 
 def check(path: Path, options: Mapping[str, Any]) -> None:
@@ -58,14 +58,6 @@ def check(path: Path, options: Mapping[str, Any]) -> None:
     if found.is_folder:
         for name in (*found.names.train, *(found.names.test or ())):
             read_header(found.file(name))
-
-
-def _members(path: Path) -> list[str]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return [name.removesuffix(".npy") for name in archive.namelist()]
-    except (OSError, zipfile.BadZipFile) as error:
-        raise DataError(f"{path}: not a readable .npz file: {error}") from error
 
 
 def _names(arrays: Iterable[str], *, where: Path) -> Names:

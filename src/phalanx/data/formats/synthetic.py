@@ -1,7 +1,8 @@
 """Samples that are made up when they are needed, of any shape and number, in constant memory.
 
 A sample is the pattern of its class, which is coarse enough for convolutions to see, and noise.
-Both depend on the seed and the index alone.
+Both depend on the seed and the index alone. In a regression every value has a pattern, which counts
+as often as the value says, from -1 to 1; every label has one that is there or not.
 """
 
 import math
@@ -17,9 +18,11 @@ from phalanx.data.options import parse_shape
 from phalanx.data.seeding import Bits, bits, generator
 from phalanx.data.source import Source
 from phalanx.data.split import Dataset, Split
+from phalanx.data.targets.tasks import CLASSIFICATION, MULTI_LABEL, REGRESSION
 
 _PATTERN = (5,)
 _NOISE = (6,)
+_TARGETS = (7,)
 #: The patches of a pattern, over all dimensions.
 _PATCHES = 64
 #: Half the width of noise of variance 1, evenly spread.
@@ -30,20 +33,34 @@ def load(
     _folder: Path,
     *,
     shape: str = "3x32x32",
-    classes: int = 10,
+    classes: int | None = None,
     samples: int = 50_000,
     seed: int = 0,
+    task: str | None = None,
 ) -> Dataset:
     """So many training samples, and a fifth as many to test, of classes of equal size."""
     sizes = parse_shape(shape, option="shape")
-    tests = max(samples // 5, 1)
+    task = task or CLASSIFICATION
+    columns = classes or (1 if task == REGRESSION else 10)
 
     def split(start: int, count: int) -> Split:
-        targets = torch.arange(start, start + count) % classes
-        return Split(Noisy(sizes, targets, classes=classes, seed=seed, start=start), targets)
+        targets = _targets(task, start, count, columns=columns, seed=seed)
+        return Split(Noisy(sizes, targets, classes=columns, seed=seed, start=start), targets)
 
-    names = tuple(map(str, range(classes)))
-    return Dataset("synthetic", split(0, samples), split(samples, tests), names)
+    word = {REGRESSION: "value ", MULTI_LABEL: "label "}.get(task, "")
+    names = tuple(f"{word}{number}" for number in range(columns))
+    tests = max(samples // 5, 1)
+    return Dataset("synthetic", split(0, samples), split(samples, tests), names, task=task)
+
+
+def _targets(task: str, start: int, count: int, *, columns: int, seed: int) -> Tensor:
+    """Classes in turn, values from -1 to 1, or labels of which about every third is there."""
+    if task == CLASSIFICATION:
+        return torch.arange(start, start + count) % columns
+    places = np.arange(start * columns, (start + count) * columns).astype(np.uint64)
+    shares = (bits(places, seed, purpose=_TARGETS) >> np.uint64(40)) / np.float64(1 << 24)
+    values = 2 * shares - 1 if task == REGRESSION else (shares < 1 / 3).astype(np.float64)
+    return torch.from_numpy(values.reshape(count, columns))
 
 
 @final
@@ -69,6 +86,17 @@ class Noisy(Source):
     def __len__(self) -> int:
         return len(self._targets)
 
+    def _clean(self, indices: Tensor) -> Array:
+        """The patterns of some samples, patch by patch."""
+        targets = self._targets[indices].numpy()
+        if targets.ndim == 1:
+            return np.asarray(self._patterns[targets])
+        clean = np.zeros((len(targets), self._patterns.shape[1]), np.float32)
+        # One by one: the last bits of a matrix product depend on how many samples there are.
+        for column, pattern in zip(targets.T.astype(np.float32), self._patterns, strict=True):
+            clean += column[:, None] * pattern
+        return clean
+
     def take(self, indices: Tensor) -> Tensor:
         size = len(self._patch_of)
         first: Bits = (indices.numpy().astype(np.uint64) + np.uint64(self._start)) * np.uint64(size)
@@ -78,5 +106,5 @@ class Noisy(Source):
         noise = (drawn >> np.uint64(40)).astype(np.float32)
         noise *= np.float32(2 * _SPREAD / (1 << 24))
         noise -= np.float32(_SPREAD)
-        noise += self._patterns[self._targets[indices].numpy()][:, self._patch_of]
+        noise += self._clean(indices)[:, self._patch_of]
         return torch.from_numpy(noise).reshape(len(indices), *self.shape)

@@ -1,6 +1,5 @@
 """What a cell of a table holds: a number, nothing, or a word. Without torch."""
 
-import math
 import re
 
 # What people write, then programs, then spreadsheets.
@@ -22,13 +21,17 @@ _SEPARATED = re.compile(
 )
 
 
+#: The largest that models compute with, which is float32's.
+LARGEST_NUMBER = 3.4028234663852886e38
+
+
 def parse_number(text: str) -> float | None:
     """The number that a cell holds, if it holds one that is finite."""
     try:
         number = float(text)
     except ValueError:
         return None
-    return number if math.isfinite(number) else None
+    return number if abs(number) <= LARGEST_NUMBER else None
 
 
 def has_separators(text: str) -> bool:
@@ -44,6 +47,6 @@ def is_missing(text: str, *, beside_numbers: bool = False) -> bool:
 def is_infinite(text: str) -> bool:
     """Whether a cell holds a number without bounds, or one too large to be computed with."""
     try:
-        return math.isinf(float(text))
+        return abs(float(text)) > LARGEST_NUMBER
     except ValueError:
         return False

@@ -1,36 +1,46 @@
 """Whether every cell of a column can be learnt from. Without torch."""
 
+from collections.abc import Iterator
+
 from phalanx.data.tables.cells import has_separators, is_infinite, is_missing, parse_number
 from phalanx.data.tables.table import Column, Table
 from phalanx.errors import DataError
+from phalanx.wording import shortened
 
 # A column of so many cells, of which at most one in ten is no number, is meant to hold numbers.
 _FEWEST_CELLS = 10
 _ONE_WORD_IN = 10
 
 
-def check_cells(table: Table, column: Column, *, fix: str) -> None:
-    """Raise a DataError with the first cell that is missing, or is no number where it should be.
+def wrong_cells(
+    table: Table, column: Column, *, fix: str, may_miss: bool = False
+) -> Iterator[tuple[int, str]]:
+    """The rows of cells that are missing, or are no number where they should be, with the cause.
 
-    `fix` says what else than correcting the cell a user can do.
+    `fix` says what else than correcting the cell a user can do. Missing values are no fault where
+    they `may_miss`. A DataError if the whole column is written in another way.
     """
     if column.numbers is not None:
         return
     _check_separators(table, column)
     numbers = [parse_number(value) is not None for value in column.values]
-    some, mostly = any(numbers), _mostly(numbers)
+    some = any(numbers)
+    missing = [is_missing(value, beside_numbers=some) for value in column.values]
+    mostly = _mostly([number for number, gap in zip(numbers, missing, strict=True) if not gap])
     for row, (value, is_number) in enumerate(zip(column.values, numbers, strict=True)):
-        if is_number:
+        if is_number or (missing[row] and may_miss):
             continue
-        if is_missing(value, beside_numbers=some):
+        if missing[row]:
             cause = f"the value is missing ('{value}'); fill it in"
         elif some and is_infinite(value):
-            cause = f"'{value}' is not a finite number; correct the cell"
+            cause = f"'{shortened(value)}' is not a finite number; correct the cell"
         elif mostly:
-            cause = f"'{value}' is not a number, as nearly all others are; correct the cell"
+            cause = (
+                f"'{shortened(value)}' is not a number, as nearly all others are; correct the cell"
+            )
         else:
             continue
-        raise DataError(f"{table.where(column, row)}: {cause}, {fix}")
+        yield row, f"{table.where(column, row)}: {cause}, {fix}"
 
 
 def _check_separators(table: Table, column: Column) -> None:
@@ -44,8 +54,8 @@ def _check_separators(table: Table, column: Column) -> None:
     if (len(known) - len(separated) - plain) * _ONE_WORD_IN <= len(known):
         row = separated[0]
         raise DataError(
-            f"{table.where(column, row)}: '{column.values[row]}', as nearly all others there, has "
-            "a decimal comma or sets thousands apart: write such numbers as 1.5 and 1234"
+            f"{table.where(column, row)}: '{shortened(column.values[row])}', as nearly all others "
+            "there, has a decimal comma or sets thousands apart: write such numbers as 1.5 and 1234"
         )
 
 

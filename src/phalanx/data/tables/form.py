@@ -4,44 +4,125 @@ Columns are found by name, in any order; others may be there or not, and hold an
 Where the training's table had no header, they are found by their place. Without torch.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from phalanx.data.tables.cells import is_missing, parse_number
+from phalanx.data.tables.cells import is_missing
+from phalanx.data.tables.known_cells import (
+    UNKNOWN,
+    class_places,
+    listed,
+    places,
+    wrong_numbers,
+    wrong_words,
+)
+from phalanx.data.tables.missing import filled
 from phalanx.data.tables.table import Column, Table, read_table
+from phalanx.data.tables.target_columns import label_rows, wrong_targets
+from phalanx.data.targets.tasks import CLASSIFICATION
 from phalanx.errors import DataError
-
-#: So many names are listed in a message.
-_LISTED = 5
 
 
 @dataclass(frozen=True)
 class InputColumn:
-    """A column to learn from: of numbers, unless it has categories, which are in their order."""
+    """A column to learn from: of numbers, unless it has categories, which are in their order.
+
+    Missing values are replaced by `fill`, if there is one. Whether a number was missing may be an
+    input of its own, which `marks_missing`.
+    """
 
     name: str
     place: int
     categories: tuple[str, ...] | None = None
+    fill: str | None = None
+    marks_missing: bool = False
+
+    def filled(self, column: Column) -> Column:
+        """A column of another table with what stands in for its missing values."""
+        return filled(column, self.fill, numbers=self.categories is None)
+
+    def wrong(self, table: Table, column: Column) -> Iterator[tuple[int, str]]:
+        """The rows of another table whose cells, filled in already, a model cannot read."""
+        if self.categories is None:
+            return wrong_numbers(table, column)
+        return iter(()) if self.fill is not None else wrong_words(table, column)
 
 
 @dataclass(frozen=True)
 class TableForm:
-    """The inputs of a table with so many columns, and the one with the classes."""
+    """The inputs of a table with so many columns, and the one with the classes.
+
+    For another task than classification there may be other targets. Labels may all be in one
+    column, with a `separator` between them.
+    """
 
     inputs: tuple[InputColumn, ...]
     target: InputColumn
     width: int
     has_header: bool
+    task: str = CLASSIFICATION
+    other_targets: tuple[InputColumn, ...] = ()
+    separator: str | None = None
+
+    @property
+    def all_targets(self) -> tuple[InputColumn, ...]:
+        return (self.target, *self.other_targets)
 
     @property
     def classes(self) -> tuple[str, ...]:
-        return self.target.categories or ()
+        """The classes, the labels, or what the values are called."""
+        if self.target.categories is not None:
+            return self.target.categories
+        return tuple(column.name for column in self.all_targets)
 
-    def read(self, path: Path) -> Table:
-        """A table that is to be of this form."""
-        return read_table(path, header=True if self.has_header else self._header_shows())
+    def read(self, path: Path, *, encoding: str | None = None, skip_bad: bool = False) -> Table:
+        """A table that is to be of this form, whose cells are still to be checked."""
+        header = True if self.has_header else self._header_shows()
+        return read_table(path, header=header, encoding=encoding, skip_bad=skip_bad)
+
+    def checked(self, table: Table, *, classes: bool, skip_bad: bool = False) -> Table:
+        """A table of this form, with `classes` or not, that a model can read.
+
+        A DataError for the first row that it cannot, or all such rows left out.
+        """
+        wrong: dict[int, str] = {}
+        for column, known in zip(self.input_columns(table), self.inputs, strict=True):
+            wrong |= dict(known.wrong(table, known.filled(column)))
+        if classes:
+            wrong |= self._wrong_targets(table)
+        if wrong and not skip_bad:
+            raise DataError(wrong[min(wrong)])
+        table = table.without(dict(sorted(wrong.items())))
+        if classes:
+            _ = self.targets(table) if self.task == CLASSIFICATION else self.target_rows(table)
+        return table
+
+    def _wrong_targets(self, table: Table) -> dict[int, str]:
+        if self.task == CLASSIFICATION:
+            return dict(wrong_words(table, self.target_column(table)))
+        wrong: dict[int, str] = {}
+        for column in self.target_columns(table):
+            wrong |= dict(wrong_targets(table, column, task=self.task, separator=self.separator))
+        return wrong
+
+    def notes(self, table: Table) -> Iterator[str]:
+        """What a user should know about other values than the training's rows have."""
+        for column, known in zip(self.input_columns(table), self.inputs, strict=True):
+            if known.categories is None:
+                continue
+            values = known.filled(column).values
+            found = places(values, known.categories)
+            new = [one for one, place in zip(values, found, strict=True) if place == UNKNOWN]
+            if new:
+                names = [one or "(missing)" for one in dict.fromkeys(new)]
+                rows = "1 row" if len(new) == 1 else f"{len(new):,} rows"
+                yield (
+                    f"{table.path}: column '{column.name}': {rows} of {len(values):,} with values "
+                    f"that the training's rows do not have, taken as none of theirs: "
+                    f"{listed(names)}"
+                )
 
     def input_columns(self, table: Table) -> list[Column]:
         """The columns of another table that a model reads, in the order that it reads them in."""
@@ -59,41 +140,73 @@ class TableForm:
 
     def target_column(self, table: Table) -> Column:
         """The column of another table that has the classes."""
+        return self.target_columns(table)[0]
+
+    def target_columns(self, table: Table) -> list[Column]:
+        """The columns of another table that have the classes, the labels or the values."""
+        kind = "classes" if self.task == CLASSIFICATION else "targets"
         if self.has_header:
-            if self.target.name not in [column.name for column in table.columns]:
-                raise DataError(
-                    f"{table.path}: lacks column '{self.target.name}', which has the classes: add "
-                    "it. `predict --input` does without; `train` does with one file as --data-dir, "
-                    "and --test-split"
-                )
-            return _by_name(table, [self.target])[0]
+            there = [column.name for column in table.columns]
+            for one in self.all_targets:
+                if one.name not in there:
+                    raise DataError(
+                        f"{table.path}: lacks column '{one.name}', which has the {kind}: add it. "
+                        "`predict --input` does without; `train` does with one file as --data-dir, "
+                        "and --test-split"
+                    )
+            return _by_name(table, self.all_targets)
         if len(table.columns) != self.width:
             raise DataError(
                 f"{table.path}: has {len(table.columns)} columns; the training's table, which has "
-                f"no header, had {self.width}, of which the one with the classes is needed, too"
+                f"no header, had {self.width}, of which the one with the {kind} is needed, too"
             )
-        return table.columns[self.target.place]
+        return [table.columns[one.place] for one in self.all_targets]
+
+    def has_targets(self, table: Table) -> bool:
+        """Whether another table has all of these columns."""
+        if not self.has_header:
+            return len(table.columns) == self.width
+        return {one.name for one in self.all_targets} <= {one.name for one in table.columns}
 
     def targets(self, table: Table) -> list[int]:
         """The class of each row of another table, as the training counted them."""
-        return places(table, self.target_column(table), known=self.classes, kind="class")
+        return class_places(table, self.target_column(table), known=self.classes)
 
-    def check(self, table: Table) -> None:
-        """Raise a DataError for another table that cannot be read as one of this form."""
-        for column, known in zip(self.input_columns(table), self.inputs, strict=True):
-            if known.categories is None:
-                check_numbers(table, column)
-            else:
-                places(table, column, known=known.categories, kind="value")
-        self.targets(table)
+    def target_rows(self, table: Table) -> list[list[float]]:
+        """The values of each row of another table, or 1 and 0 for its labels."""
+        columns = self.target_columns(table)
+        if self.separator is not None:
+            known, separator = self.classes, self.separator
+            return label_rows(table, columns[0], known=known, separator=separator)
+        numbers = [column.numbers or [] for column in columns]
+        return [list(row) for row in zip(*numbers, strict=True)]
+
+    def labels(self, table: Table) -> list[str] | None:
+        """The classes that rows of another table are said to have, if it says so.
+
+        A class that the training did not have is as it is written, one that is missing is empty.
+        """
+        if self.task != CLASSIFICATION or not self.has_targets(table):
+            return None
+        values = self.target_column(table).values
+        found = places(values, self.classes, as_numbers=True)
+        written = ["" if is_missing(value) else value for value in values]
+        return [
+            written[row] if place == UNKNOWN else self.classes[place]
+            for row, place in enumerate(found)
+        ]
 
     def for_json(self) -> dict[str, Any]:
         """The form for a file, with which `form_from` makes it again."""
+        first, *others = ({"name": one.name, "place": one.place} for one in self.all_targets)
         return {
             "has_header": self.has_header,
             "width": self.width,
             "columns": [_for_json(column) for column in self.inputs],
-            "target": {"name": self.target.name, "place": self.target.place},
+            "target": first,
+            "task": self.task,
+            **({"other_targets": others} if others else {}),
+            **({} if self.separator is None else {"separator": self.separator}),
         }
 
     def _header_shows(self) -> bool | None:
@@ -106,65 +219,41 @@ class TableForm:
 
 def form_from(values: Mapping[str, Any], *, classes: Sequence[str]) -> TableForm:
     """The form that `for_json` gave, and the classes, which are kept elsewhere."""
-    target = InputColumn(values["target"]["name"], values["target"]["place"], tuple(classes))
+    task, separator = values.get("task", CLASSIFICATION), values.get("separator")
+    named = task == CLASSIFICATION or separator is not None
+    first, *others = (
+        InputColumn(one["name"], one["place"], tuple(classes) if named else None)
+        for one in (values["target"], *values.get("other_targets", ()))
+    )
     inputs = tuple(
         InputColumn(
             one["name"],
             one["place"],
             tuple(one["categories"]) if one["kind"] == "categories" else None,
+            one.get("fill"),
+            one.get("marks_missing", False),
         )
         for one in values["columns"]
     )
-    return TableForm(inputs, target, values["width"], values["has_header"])
-
-
-def places(table: Table, column: Column, *, known: Sequence[str], kind: str) -> list[int]:
-    """Which of the known values each row has; classes that are all numbers are compared as such."""
-    keys: list[Any] = column.values
-    place: dict[Any, int] = {value: number for number, value in enumerate(known)}
-    numbers = [parse_number(value) for value in known]
-    if kind == "class" and None not in numbers:
-        keys = [parse_number(value) for value in column.values]
-        place = {value: number for number, value in enumerate(numbers)}
-    strangers = {row: column.values[row] for row, key in enumerate(keys) if key not in place}
-    if strangers:
-        row = next(iter(strangers))
-        others = list(dict.fromkeys(strangers.values()))[1:]
-        nor = f", nor are {listed(others)}" if others else ""
-        cause = f"is no {kind} of the training's rows{nor}; those have {listed(known)}"
-        raise _wrong_cell(table, column, row, cause)
-    return [place[key] for key in keys]
-
-
-def check_numbers(table: Table, column: Column) -> None:
-    """Raise a DataError with the first cell of a column that is no number."""
-    if column.numbers is None:
-        row = next(row for row, value in enumerate(column.values) if parse_number(value) is None)
-        cause = "is not a number: correct the cell, or leave out the row"
-        raise _wrong_cell(table, column, row, cause)
-
-
-def listed(names: Sequence[str]) -> str:
-    """Names for a message, the first of them if there are many."""
-    more = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {more} more" if more > 0 else "")
-
-
-def _wrong_cell(table: Table, column: Column, row: int, cause: str) -> DataError:
-    """The error for a cell, which has this cause unless the cell holds nothing at all."""
-    value = column.values[row]
-    where = table.where(column, row)
-    if is_missing(value):
-        return DataError(
-            f"{where}: the value is missing ('{value}'); fill it in, or leave out the row"
-        )
-    return DataError(f"{where}: '{value}' {cause}")
+    return TableForm(
+        inputs,
+        first,
+        values["width"],
+        values["has_header"],
+        task,
+        tuple(others),
+        separator,
+    )
 
 
 def _for_json(column: InputColumn) -> dict[str, Any]:
     values: dict[str, Any] = {"name": column.name, "place": column.place, "kind": "numbers"}
     if column.categories is not None:
         values |= {"kind": "categories", "categories": list(column.categories)}
+    if column.fill is not None:
+        values["fill"] = column.fill
+    if column.marks_missing:
+        values["marks_missing"] = True
     return values
 
 

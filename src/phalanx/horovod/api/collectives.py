@@ -22,19 +22,19 @@ from phalanx.horovod.api.operations import (
 )
 from phalanx.horovod.api.process_sets import ProcessSet, global_process_set
 from phalanx.horovod.engine.compression import Compression
-from phalanx.horovod.engine.reductions import ReduceOp, chosen_op
+from phalanx.horovod.engine.reductions import chosen_op
 
 _ALL = global_process_set
 
 
 def _reduction(
-    tensors: Sequence[Tensor], average: bool | None, name: str | None, op: ReduceOp | None,
+    tensors: Sequence[Tensor], average: bool | None, name: str | None, op: int | None,
     where: ProcessSet, grouped: bool,
 ) -> str:  # fmt: skip
     def check() -> str:
         chosen = chosen_op(average, op)
         check_reduction(chosen, tensors, where)
-        return chosen.value
+        return chosen.label
 
     return checked(check, "allreduce", name, where, grouped=grouped)
 
@@ -44,7 +44,7 @@ def _group(tensors: Sequence[Tensor], name: str | None, where: ProcessSet) -> li
 
 
 def _allreduce(
-    tensors: list[Tensor], average: bool | None, name: str | None, op: ReduceOp | None,
+    tensors: list[Tensor], average: bool | None, name: str | None, op: int | None,
     prescale: float, postscale: float, where: ProcessSet, grouped: bool = False, **more: Any,
 ) -> Any:  # fmt: skip
     chosen = _reduction(tensors, average, name, op, where, grouped)
@@ -56,7 +56,7 @@ def _allreduce(
 
 def _allreduced(
     tensors: list[Tensor], average: bool | None, name: str | None, compression: Any,
-    op: ReduceOp | None, prescale: float, postscale: float, where: ProcessSet, grouped: bool,
+    op: int | None, prescale: float, postscale: float, where: ProcessSet, grouped: bool,
 ) -> list[Tensor]:  # fmt: skip
     small = [compression.compress(tensor) for tensor in tensors]
     sent = [tensor for tensor, _ in small]
@@ -74,7 +74,7 @@ def _allreduced(
 
 def allreduce(
     tensor: Tensor, average: bool | None = None, name: str | None = None,
-    compression: Any = Compression.none, op: ReduceOp | None = None,
+    compression: Any = Compression.none, op: int | None = None,
     prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = _ALL,
 ) -> Tensor:  # fmt: skip
     """Collective. All ranks' tensors combined (by default averaged), in a new one."""
@@ -86,7 +86,7 @@ def allreduce(
 
 def allreduce_async(
     tensor: Tensor, average: bool | None = None, name: str | None = None,
-    op: ReduceOp | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+    op: int | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
     process_set: ProcessSet = _ALL,
 ) -> int:  # fmt: skip
     """Collective. Begin `allreduce`; the handle for `poll` and `synchronize`."""
@@ -97,7 +97,7 @@ def allreduce_async(
 
 def allreduce_(
     tensor: Tensor, average: bool | None = None, name: str | None = None,
-    op: ReduceOp | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+    op: int | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
     process_set: ProcessSet = _ALL,
 ) -> Tensor:  # fmt: skip
     """Collective. `allreduce` in place."""
@@ -107,7 +107,7 @@ def allreduce_(
 
 def allreduce_async_(
     tensor: Tensor, average: bool | None = None, name: str | None = None,
-    op: ReduceOp | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+    op: int | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
     process_set: ProcessSet = _ALL,
 ) -> int:  # fmt: skip
     """Collective. Begin `allreduce_`."""
@@ -117,7 +117,7 @@ def allreduce_async_(
 
 def grouped_allreduce(
     tensors: Sequence[Tensor], average: bool | None = None, name: str | None = None,
-    compression: Any = Compression.none, op: ReduceOp | None = None,
+    compression: Any = Compression.none, op: int | None = None,
     prescale_factor: float = 1.0, postscale_factor: float = 1.0, process_set: ProcessSet = _ALL,
 ) -> list[Tensor]:  # fmt: skip
     """Collective. `allreduce` of several tensors, all or none of them."""
@@ -129,7 +129,7 @@ def grouped_allreduce(
 
 def grouped_allreduce_async(
     tensors: Sequence[Tensor], average: bool | None = None, name: str | None = None,
-    op: ReduceOp | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+    op: int | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
     process_set: ProcessSet = _ALL, _in_place: bool = False,
 ) -> int:  # fmt: skip
     """Collective. Begin `grouped_allreduce`."""
@@ -142,7 +142,7 @@ def grouped_allreduce_async(
 
 def grouped_allreduce_(
     tensors: Sequence[Tensor], average: bool | None = None, name: str | None = None,
-    op: ReduceOp | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+    op: int | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
     process_set: ProcessSet = _ALL,
 ) -> list[Tensor]:  # fmt: skip
     """Collective. `grouped_allreduce` in place."""
@@ -155,7 +155,7 @@ def grouped_allreduce_(
 
 def grouped_allreduce_async_(
     tensors: Sequence[Tensor], average: bool | None = None, name: str | None = None,
-    op: ReduceOp | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
+    op: int | None = None, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
     process_set: ProcessSet = _ALL,
 ) -> int:  # fmt: skip
     """Collective. Begin `grouped_allreduce_`."""

@@ -1,7 +1,7 @@
-"""Training that starts again from its last commit when an operation fails.
+"""Training that starts again from its last commit when an operation fails, or a rank is lost.
 
-All ranks see the failure of an operation, go back to their last commit, and train on with the same
-ranks. To survive the loss of a rank is not part of this yet.
+All ranks see the failure of an operation, go back to their last commit, and train on. Where the
+launcher lets them (`phalanx run --min-np`), they do so without a rank that is lost. None is added.
 """
 
 import copy
@@ -14,18 +14,18 @@ from torch import nn
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from phalanx.horovod.api import basics
 from phalanx.horovod.api.functions import (
     broadcast_object,
     broadcast_optimizer_state,
     broadcast_parameters,
 )
+from phalanx.horovod.api.new_start import NewStarts
 from phalanx.horovod.api.sampler import ElasticSampler
 from phalanx.horovod.engine.exceptions import HorovodInternalError, HostsUpdatedInterrupt
 
 __all__ = ["ElasticSampler", "ObjectState", "State", "TorchState", "run"]
 
-#: Failures in a row, with no commit between them, after which an error is let through.
+#: Failures in a row after which an error is let through: no commit between them, and nobody lost.
 _MOST_FAILURES = 3
 
 
@@ -53,7 +53,7 @@ class State(ABC):
         self.check_host_updates()
 
     def check_host_updates(self) -> None:  # noqa: B027
-        """Would interrupt training when hosts come or go; they do not yet."""
+        """Would interrupt training when hosts come; they do not. Who goes is noticed without it."""
 
     def reset(self) -> None:  # noqa: B027
         """Adapt to a new number of ranks."""
@@ -160,12 +160,18 @@ def run(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
-        failures, commits, skip_sync = 0, state.commits, False
+        new_starts = NewStarts()
+        failures, commits = 0, state.commits
+        is_new = skip_sync = False
         while True:
             try:
+                if is_new:
+                    state.on_reset()
                 if not skip_sync:
                     state.sync()
-                return function(state, *args, **kwargs)
+                result = function(state, *args, **kwargs)
+                new_starts.wait_for_all()
+                return result
             except HorovodInternalError:
                 failures = failures + 1 if state.commits == commits else 1
                 commits, skip_sync = state.commits, False
@@ -174,9 +180,9 @@ def run(function: Callable[..., Any]) -> Callable[..., Any]:
                 state.restore()
             except HostsUpdatedInterrupt as interrupt:
                 skip_sync = interrupt.skip_sync
-            basics.shutdown()
-            basics.init()
-            state.on_reset()
+            if new_starts.start_again():
+                failures = 0
+            is_new = True
 
     return wrapper
 

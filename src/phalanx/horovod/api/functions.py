@@ -4,15 +4,18 @@ import pickle
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import cloudpickle
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from phalanx.errors import UsageError
+from phalanx.horovod.api import new_state
 from phalanx.horovod.api.collectives import broadcast, broadcast_async_
-from phalanx.horovod.api.operations import synchronize
+from phalanx.horovod.api.operations import refuse, synchronize
 from phalanx.horovod.api.process_sets import ProcessSet, global_process_set
 from phalanx.horovod.api.redistribution import allgather
+from phalanx.wording import a
 
 
 def broadcast_parameters(
@@ -31,7 +34,7 @@ def broadcast_parameters(
             raise UsageError("broadcast_parameters takes a state_dict or (name, tensor) pairs")
         if pair[1] is not None and not isinstance(pair[1], Tensor):
             raise UsageError(
-                f"broadcast_parameters: '{pair[0]}' is a {type(pair[1]).__name__}, not a tensor; "
+                f"broadcast_parameters: '{pair[0]}' is {a(pair[1])}, not a tensor; "
                 "use broadcast_object for it"
             )
     handles = [
@@ -46,18 +49,28 @@ def broadcast_parameters(
 def broadcast_optimizer_state(
     optimizer: Optimizer,
     root_rank: int,
-    model: object = None,
+    model: nn.Module | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> None:
     """Collective. Give all ranks the root's optimizer state and options, learning rates included.
 
-    A rank whose optimizer has not stepped yet gets the state that it lacks. `model` is not used.
+    As with Horovod, an optimizer without a state gets gradients of zeros (sparse ones for sparse
+    embeddings of `model`), and if the root's has none, it steps on them once. A rank whose
+    optimizer has not stepped, while the root's has, gets the state without a step of its own.
     """
     is_root = process_set.ranks[process_set.rank()] == root_rank
     tensors: list[Tensor] = []
+    is_new = new_state.is_missing(optimizer)
+    if is_new:
+        new_state.give_zeros(optimizer, model)
+    if is_new and is_root:
+        new_state.step_once(optimizer)
     outline = _without_tensors(optimizer.state_dict(), tensors) if is_root else None
-    outline = broadcast_object(outline, root_rank, "optimizer.outline", process_set)
+    message = broadcast_object((is_new, outline), root_rank, "optimizer.outline", process_set)
+    root_was_new, outline = message
     if not is_root:
+        if is_new and root_was_new:
+            new_state.step_once(optimizer)
         _collect_outlined(outline, tensors)
     handles = [
         broadcast_async_(tensor, root_rank, f"optimizer.{number}", process_set)
@@ -75,10 +88,15 @@ def broadcast_object(
     name: str | None = None,
     process_set: ProcessSet = global_process_set,
 ) -> Any:
-    """Collective. The root's object, on every rank; pickled."""
+    """Collective. The root's object, on every rank; whatever cloudpickle takes.
+
+    If it cannot be serialised, no rank waits for it.
+    """
     name = name or "object"
     is_root = process_set.ranks[process_set.rank()] == root_rank
-    payload = _bytes(obj) if is_root else torch.empty(0, dtype=torch.uint8)
+    payload = torch.empty(0, dtype=torch.uint8)
+    if is_root:
+        payload = _serialised(obj, "broadcast", f"{name}.size", process_set)
     length = broadcast(torch.tensor([payload.numel()]), root_rank, f"{name}.size", process_set)
     if not is_root:
         payload = torch.empty(int(length), dtype=torch.uint8)
@@ -89,16 +107,23 @@ def broadcast_object(
 def allgather_object(
     obj: Any, name: str | None = None, process_set: ProcessSet = global_process_set
 ) -> list[Any]:
-    """Collective. Everybody's object, in rank order; pickled."""
+    """Collective. Everybody's object, in rank order; whatever cloudpickle takes."""
     name = name or "object"
-    payload = _bytes(obj)
+    payload = _serialised(obj, "allgather", f"{name}.sizes", process_set)
     sizes = allgather(torch.tensor([payload.numel()]), f"{name}.sizes", process_set)
     everything = allgather(payload, f"{name}.data", process_set)
     return [_object(piece) for piece in torch.split(everything, sizes.tolist())]
 
 
-def _bytes(value: object) -> Tensor:
-    return torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)
+def _serialised(value: object, verb: str, name: str, process_set: ProcessSet) -> Tensor:
+    """An object's bytes; if it has none, the ranks that wait for this operation hear of it."""
+    try:
+        data = cloudpickle.dumps(value)
+    except Exception as error:  # of whatever kind the object's own methods raise
+        problem = UsageError(f"{a(value)} cannot be serialised: {error}")
+        refuse(problem, verb, name, process_set, grouped=False)
+        raise
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 
 
 def _object(payload: Tensor) -> Any:

@@ -68,7 +68,7 @@ class Allgather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Context, *gradients: Tensor) -> Any:
         where = {"process_set": ctx.process_set, **ctx.fields}
-        averages = run(request("allreduce", gradients, None, op=Average.value, **where), tuple)
+        averages = run(request("allreduce", gradients, None, op=Average.label, **where), tuple)
         rows = torch.tensor([[shape[0] if shape else 1 for shape in ctx.shapes]])
         everyone = run(request("allgather", [rows], None, process_set=ctx.process_set), first)
         starts = everyone[: ctx.process_set.rank()].sum(0).tolist()
@@ -98,7 +98,7 @@ class Broadcast(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Context, *gradients: Tensor) -> Any:
         where = ctx.process_set
-        average = run(request("allreduce", gradients, None, process_set=where, op=Average.value))
+        average = run(request("allreduce", gradients, None, process_set=where, op=Average.label))
         if where.ranks[where.rank()] != ctx.root:
             average.zero_()
         return average, None, None, None
@@ -144,7 +144,7 @@ class Reducescatter(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Context, *gradients: Tensor) -> Any:
         scale = ctx.fields["prescale"] * ctx.fields["postscale"]
-        if ctx.fields["op"] == Sum.value:
+        if ctx.fields["op"] == Sum.label:
             scale *= ctx.process_set.size()
         scaled = [gradient * scale for gradient in gradients]
         grouped = ctx.fields.get("grouped", False)

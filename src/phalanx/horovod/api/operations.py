@@ -19,7 +19,7 @@ from torch import Tensor
 from phalanx.errors import UsageError
 from phalanx.horovod.api.process_sets import ProcessSet, global_process_set
 from phalanx.horovod.engine.engine import Engine
-from phalanx.horovod.engine.reductions import Adasum, ReduceOp, check_op
+from phalanx.horovod.engine.reductions import Adasum, ReduceOp, check_op, chosen_op
 from phalanx.horovod.engine.requests import Description, Pending, dtype_names, shapes_of
 
 Checked = TypeVar("Checked")
@@ -185,13 +185,14 @@ def split_rows(splits: object, tensor: Tensor, process_set: ProcessSet) -> tuple
 def sparse_allreduce_async(
     tensor: Tensor,
     name: str | None = None,
-    op: ReduceOp = ReduceOp.AVERAGE,
+    op: int = ReduceOp.AVERAGE,
     process_set: ProcessSet = global_process_set,
 ) -> Callable[[], Tensor]:
     """Collective. Begin to add up sparse tensors; call what is returned for the result."""
     name = name or f"sparse.{_name(process_set.engine(), None)}"
     try:
-        _check_sparse(tensor, op)
+        chosen = chosen_op(None, op)
+        _check_sparse(tensor, chosen)
     except UsageError as error:
         for label in ("indices", "values"):
             refuse(error, "allgather", f"{name}.{label}", process_set, grouped=False)
@@ -207,7 +208,7 @@ def sparse_allreduce_async(
             where = synchronize(gathers[0])
         finally:  # not left under way, so that the name can be used again
             values = synchronize(gathers[1])
-        if op is ReduceOp.AVERAGE:
+        if chosen is ReduceOp.AVERAGE:
             values = values / process_set.size()
         return torch.sparse_coo_tensor(where.t(), values, tensor.shape, check_invariants=False)
 
@@ -218,7 +219,7 @@ def _check_sparse(tensor: Tensor, op: ReduceOp) -> None:
     if not tensor.is_sparse:
         raise UsageError("sparse_allreduce_async takes a sparse COO tensor; use allreduce_async")
     if op not in (ReduceOp.AVERAGE, ReduceOp.SUM):
-        raise UsageError(f"sparse tensors have op Average and Sum, not {op.value}")
+        raise UsageError(f"sparse tensors have op Average and Sum, not {op.label}")
 
 
 def _prefix(verb: str, grouped: bool) -> str:

@@ -104,10 +104,15 @@ def add_process_set(process_set: ProcessSet | Sequence[int]) -> ProcessSet:
     """Collective over all ranks. Make a process set, or one of these ranks, usable."""
     process_set = as_process_set(process_set)
     if process_set.process_set_id is not None:
-        raise UsageError(f"{process_set} was added before")
+        raise UsageError(
+            f"Attempted to add a duplicate process set: {process_set} was added before"
+        )
     ranks = process_set.find_ranks()
     if any(one.ranks == ranks for one in (global_process_set, *_added)):
-        raise UsageError(f"there is a process set of ranks {ranks} already")
+        raise UsageError(
+            f"Attempted to add a duplicate process set: there is a process set of ranks {ranks} "
+            "already"
+        )
     process_set.process_set_id = context.current().add(ranks)
     _added.append(process_set)
     return process_set

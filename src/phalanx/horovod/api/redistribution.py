@@ -17,13 +17,15 @@ from phalanx.horovod.api.operations import (
     check_rows,
     checked,
     everything,
+    refuse,
     request,
     run,
     split_rows,
 )
 from phalanx.horovod.api.process_sets import ProcessSet, global_process_set
 from phalanx.horovod.engine.compression import Compression
-from phalanx.horovod.engine.reductions import Adasum, Average, ReduceOp
+from phalanx.horovod.engine.exceptions import HorovodInternalError
+from phalanx.horovod.engine.reductions import Adasum, Average, ReduceOp, chosen_op
 
 _ALL = global_process_set
 
@@ -108,22 +110,26 @@ def _split_rows(
 
 
 def _reduction(
-    tensors: list[Tensor], name: str | None, op: ReduceOp, where: ProcessSet,
+    tensors: list[Tensor], name: str | None, op: int, where: ProcessSet,
     scales: tuple[float, float], grouped: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    def check() -> None:
+    def check() -> ReduceOp:
+        chosen = chosen_op(None, op)
         check_rows("reducescatter", tensors)
-        check_reduction(op, tensors, where)
-        if op is Adasum:
-            raise UsageError("reducescatter has no Adasum: use op=hvd.Sum or hvd.Average")
+        check_reduction(chosen, tensors, where)
+        return chosen
 
-    checked(check, "reducescatter", name, where, grouped=grouped)
-    fields = {"op": op.value, "prescale": float(scales[0]), "postscale": float(scales[1])}
+    if op == Adasum:  # whatever the tensors are, and the error that Horovod has for it
+        problem = UsageError("reducescatter has no Adasum: use op=hvd.Sum or hvd.Average")
+        refuse(problem, "reducescatter", name, where, grouped=grouped)
+        raise HorovodInternalError(str(problem))
+    chosen = checked(check, "reducescatter", name, where, grouped=grouped)
+    fields = {"op": chosen.label, "prescale": float(scales[0]), "postscale": float(scales[1])}
     return {**fields, "grouped": grouped}
 
 
 def _scattered(
-    tensors: list[Tensor], name: str | None, compression: Any, op: ReduceOp, where: ProcessSet,
+    tensors: list[Tensor], name: str | None, compression: Any, op: int, where: ProcessSet,
     scales: tuple[float, float], grouped: bool,
 ) -> list[Tensor]:  # fmt: skip
     small = [compression.compress(tensor) for tensor in tensors]
@@ -139,7 +145,7 @@ def _scattered(
 
 def reducescatter(
     tensor: Tensor, name: str | None = None, compression: Any = Compression.none,
-    op: ReduceOp = Average, process_set: ProcessSet = _ALL,
+    op: int = Average, process_set: ProcessSet = _ALL,
     prescale_factor: float = 1.0, postscale_factor: float = 1.0,
 ) -> Tensor:  # fmt: skip
     """Collective. This rank's rows of all tensors combined; the first ranks get one more."""
@@ -148,7 +154,7 @@ def reducescatter(
 
 
 def reducescatter_async(
-    tensor: Tensor, name: str | None = None, op: ReduceOp = Average,
+    tensor: Tensor, name: str | None = None, op: int = Average,
     process_set: ProcessSet = _ALL, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
 ) -> int:  # fmt: skip
     """Collective. Begin `reducescatter`."""
@@ -158,7 +164,7 @@ def reducescatter_async(
 
 def grouped_reducescatter(
     tensors: Sequence[Tensor], name: str | None = None, compression: Any = Compression.none,
-    op: ReduceOp = Average, process_set: ProcessSet = _ALL,
+    op: int = Average, process_set: ProcessSet = _ALL,
     prescale_factor: float = 1.0, postscale_factor: float = 1.0,
 ) -> list[Tensor]:  # fmt: skip
     """Collective. `reducescatter` of several tensors, all or none of them."""
@@ -168,7 +174,7 @@ def grouped_reducescatter(
 
 
 def grouped_reducescatter_async(
-    tensors: Sequence[Tensor], name: str | None = None, op: ReduceOp = Average,
+    tensors: Sequence[Tensor], name: str | None = None, op: int = Average,
     process_set: ProcessSet = _ALL, prescale_factor: float = 1.0, postscale_factor: float = 1.0,
 ) -> int:  # fmt: skip
     """Collective. Begin `grouped_reducescatter`."""

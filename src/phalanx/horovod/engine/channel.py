@@ -7,6 +7,7 @@ opening what these sums are, and stands in with zeros.
 
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from typing import final
 
 import torch
@@ -88,6 +89,15 @@ class Channel:
             self.sums.start_next_with_zeros()
         self.settle()
         self._comm.free()
+        self._tell_listener()
+
+    def abandon(self) -> None:
+        """Ranks are lost, and the communicator revoked: let go, with nobody's help."""
+        with suppress(Exception):  # has MPI end what is under way, and leave its memory alone
+            self.sums.test()
+        self._tell_listener()
+
+    def _tell_listener(self) -> None:
         listener = self._listener and self._listener()
         if listener is not None:
             listener()

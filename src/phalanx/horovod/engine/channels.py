@@ -9,7 +9,9 @@ from typing import final
 
 from phalanx.comm.base import Communicator
 from phalanx.horovod.engine.channel import Channel
+from phalanx.horovod.engine.coordinator import Coordinator
 from phalanx.horovod.engine.negotiation import Match
+from phalanx.horovod.engine.requests import Pending
 
 
 @final
@@ -26,6 +28,20 @@ class Channels:
     def get(self, name: str) -> Channel | None:
         """The channel of this name, if there is one."""
         return self._open.get(name)
+
+    def follow(
+        self, matches: Sequence[Match], coordinator: Coordinator, mine: Mapping[str, Pending]
+    ) -> None:
+        """Collective. Do what the ranks have agreed on in a round."""
+        for match in (one for one in matches if one.any.verb == "open"):
+            channel = self.open(match)
+            if match.name in mine:
+                mine[match.name].result = channel
+        self.free_unused(coordinator.unused_channels)
+        if "join" in mine:
+            self.stand_in(coordinator.waited_for)
+        if coordinator.last_to_join is not None:
+            self.settle()  # what this rank stood in for, before its own gradients come
 
     def open(self, match: Match) -> Channel:
         """Collective. Open what all ranks have asked for, and free what it takes the place of."""
@@ -64,6 +80,12 @@ class Channels:
         """Collective."""
         for name in list(self._open):
             self._free(name)
+
+    def abandon(self) -> None:
+        """Ranks are lost: let go of all channels, with nobody's help."""
+        for channel in self._open.values():
+            channel.abandon()
+        self._open.clear()
 
     def _free(self, name: str) -> None:
         self._unused.pop(name, None)

@@ -7,10 +7,15 @@ from typing import final
 
 from phalanx.comm.base import Communicator
 from phalanx.comm.checked import unchecked
+from phalanx.comm.launch import roll_call
+from phalanx.comm.launch.failure import leave_job_on_uncaught_errors
+from phalanx.comm.launch.fault_tolerance import can_survive
 from phalanx.comm.progress import takes_threads
+from phalanx.comm.recovery.survivors import leave_now
 from phalanx.comm.script import world
-from phalanx.errors import MismatchError, UsageError
+from phalanx.errors import MismatchError, RankLostError, UsageError
 from phalanx.horovod.engine.engine import Engine
+from phalanx.horovod.engine.losses import as_loss, ignoring_losses
 from phalanx.horovod.engine.settings import Settings, read_settings
 from phalanx.horovod.engine.timeline import Timeline
 
@@ -68,9 +73,21 @@ class Context:
         for engine in self.engines.values():  # all at once: who waits in one must hear of it
             engine.announce_close()
         for number in sorted(self.engines, reverse=True):
-            self.engines.pop(number).close()
+            self.engines[number].close()
+            del self.engines[number]
         self.timeline.stop()
-        self.control.free()
+        with ignoring_losses():
+            self.control.free()
+
+    def abandon(self) -> None:
+        """Ranks are lost: let go of everything without the others' help; they come to this, too."""
+        from phalanx.comm.mpi import revoke_all
+
+        revoke_all()  # first: threads that wait inside MPI come out of it
+        for engine in self.engines.values():
+            engine.abandon()
+        self.engines.clear()
+        self.timeline.stop()
 
     def _agree(self, what: str, value: object) -> None:
         values = self.control.allgather_objects(value)
@@ -98,8 +115,14 @@ def open_context(comm: object = None) -> Context:
     """Collective. Set up for the ranks of `comm`, by default all of the job."""
     global _context
     if _context is None:
-        plain = unchecked(_communicator(comm))
         settings = read_settings()
+        if can_survive():
+            roll_call.arrive()
+        plain = unchecked(_communicator(comm))
+        if can_survive():
+            roll_call.begin(plain.size)
+            if plain.size > 1:
+                leave_job_on_uncaught_errors(is_last=lambda: world().size == 1)
         _context = Context(plain.split(0, plain.rank), settings)
     return _context
 
@@ -109,7 +132,22 @@ def close_context() -> None:
     global _context
     if _context is not None:
         closing, _context = _context, None
-        closing.close()
+        try:
+            closing.close()
+        except Exception as error:
+            lost = as_loss(error)
+            if lost is None:
+                raise
+            closing.abandon()
+            raise lost from error
+
+
+def abandon_context() -> None:
+    """Ranks are lost: let go of everything that was set up, without the others' help."""
+    global _context
+    if _context is not None:
+        abandoned, _context = _context, None
+        abandoned.abandon()
 
 
 def _communicator(comm: object) -> Communicator:
@@ -143,5 +181,13 @@ def _some_ranks(ranks: Sequence[int]) -> Communicator:
 @atexit.register
 def _close_at_exit() -> None:
     """A program's end is a shutdown; after an error the job ends anyway, and nobody would come."""
-    if getattr(sys, "last_value", None) is None:
+    if getattr(sys, "last_value", None) is not None:
+        return
+    lost = False
+    try:
         close_context()
+    except RankLostError:  # after all that was to be done here: the launcher knows who has not
+        lost = True
+    roll_call.end()
+    if lost:
+        leave_now()

@@ -33,8 +33,9 @@ from phalanx.horovod.engine.backoff import SPINS_OF_A_CALLER, SPINS_OF_A_THREAD,
 from phalanx.horovod.engine.channel import Channel
 from phalanx.horovod.engine.channels import Channels
 from phalanx.horovod.engine.coordinator import Coordinator
-from phalanx.horovod.engine.exceptions import HorovodInternalError
+from phalanx.horovod.engine.exceptions import SHUT_DOWN, HorovodInternalError
 from phalanx.horovod.engine.executor import Executor
+from phalanx.horovod.engine.losses import RanksLostInternalError, as_loss, ignoring_losses
 from phalanx.horovod.engine.negotiation import Match
 from phalanx.horovod.engine.requests import Description, Pending
 from phalanx.horovod.engine.settings import Settings
@@ -72,7 +73,7 @@ class Engine:
         self._news = threading.Condition()
         self._mine: dict[str, Pending] = {}
         self._waiters = 0
-        self._failure: str | None = None
+        self._failure: HorovodInternalError | None = None
         #: Held by who drives: only one thread at a time enters rounds and carries out operations.
         self._driving = threading.Lock()
         self._threaded = takes_threads(comm)
@@ -94,7 +95,7 @@ class Engine:
             self._wait(before)  # the others' call that goes with it is not this one
         with self._news:
             if self._failure is not None:
-                raise HorovodInternalError(self._failure)
+                raise self.error(str(self._failure))
             if name in self._mine:
                 raise UsageError(
                     f"{name} is under way already: synchronize it first, or give another name"
@@ -108,8 +109,12 @@ class Engine:
         """The result of an operation, once it is there; raises if it failed."""
         self._wait(pending)
         if pending.error is not None:
-            raise HorovodInternalError(pending.error)
+            raise self.error(pending.error)
         return pending.result
+
+    def error(self, message: str) -> HorovodInternalError:
+        """What to raise about an operation that failed."""
+        return (type(self._failure) if self._failure else HorovodInternalError)(message)
 
     def _wait(self, pending: Pending) -> None:
         if not pending.done:
@@ -130,7 +135,7 @@ class Engine:
         pending = Pending(Description(f"{channel.name}.step", "watch"))
         with self._news:
             if self._failure is not None:
-                raise HorovodInternalError(self._failure)
+                raise self.error(str(self._failure))
             self._mine[pending.description.name] = pending
             self._coordinator.watches[channel.name] = channel.sums.steps
             self._coordinator.has_news = True
@@ -169,7 +174,7 @@ class Engine:
     def announce_close(self) -> None:
         """Fail what is under way on any rank; to be followed by `close`."""
         with self._news:
-            self._failure = "Horovod has been shut down; use hvd.init() to start again"
+            self._failure = HorovodInternalError(SHUT_DOWN)
             self._mine[self._closing.description.name] = self._closing
             self._coordinator.announce(self._closing)
             self._wake()
@@ -177,14 +182,26 @@ class Engine:
     def close(self) -> None:
         """Collective. Wait until all ranks have come, and give everything back."""
         self.wait(self._closing)
+        if isinstance(self._failure, RanksLostInternalError):
+            raise self._failure
+        self._end_thread()
+        with ignoring_losses():  # all have come here, and who is done first may leave
+            self.channels.free()
+            self._coordinator.free()
+            self.comm.free()
+
+    def abandon(self) -> None:
+        """Ranks are lost, and all communicators revoked: let go of all without the others' help."""
+        self._fail_all(RanksLostInternalError("Horovod has started again without lost ranks"))
+        self._end_thread()
+        self.channels.abandon()
+
+    def _end_thread(self) -> None:
         with self._news:
             self._closed = True
             self._news.notify_all()
         if self._thread is not None:
             self._thread.join()
-        self.channels.free()
-        self._coordinator.free()
-        self.comm.free()
 
     def _wake(self) -> None:
         """Have the thread look, if it should. Called with `_news` held."""
@@ -238,25 +255,18 @@ class Engine:
                 return False
             self._settle(matches)
         except BaseException as error:
-            self._fail_all(f"the engine failed: {type(error).__name__}: {error}")
-            raise
+            lost, text = as_loss(error), f"the engine failed: {type(error).__name__}: {error}"
+            self._fail_all(lost or HorovodInternalError(text))
+            if lost is None:
+                raise
         return True
 
     def _settle(self, matches: list[Match]) -> None:
         good = [match for match in matches if match.error is None]
-        opened = [match for match in good if match.any.verb == "open"]
         self._executor.run([match for match in good if match.any.verb != "open"], self._mine)
-        for match in opened:
-            channel = self.channels.open(match)
-            if match.name in self._mine:
-                self._mine[match.name].result = channel
         coordinator = self._coordinator
-        self.channels.free_unused(coordinator.unused_channels)
-        if "join" in self._mine:
-            self.channels.stand_in(coordinator.waited_for)
-        if coordinator.last_to_join is not None:
-            self.joins += 1
-            self.channels.settle()  # what this rank stood in for, before its own gradients come
+        self.channels.follow(good, coordinator, self._mine)
+        self.joins += coordinator.last_to_join is not None
         with self._news:
             for match in matches:
                 self._finish(match.name, match.error)
@@ -264,7 +274,7 @@ class Engine:
                 self._mine["join"].result = coordinator.last_to_join
                 self._finish("join", None)
             if coordinator.shut_down is not None:
-                self._failure = self._failure or coordinator.shut_down
+                self._failure = self._failure or HorovodInternalError(coordinator.shut_down)
                 self._fail_mine(coordinator.shut_down)
             if coordinator.all_shut_down:
                 self._finish("shutdown", None)
@@ -282,9 +292,9 @@ class Engine:
             if name != "shutdown":
                 self._finish(name, message)
 
-    def _fail_all(self, message: str) -> None:
+    def _fail_all(self, error: HorovodInternalError) -> None:
         with self._news:
-            self._failure = message
-            self._fail_mine(message)
+            self._failure = error
+            self._fail_mine(str(error))
             self._finish("shutdown", None)
             self._news.notify_all()

@@ -2,6 +2,9 @@
 
 from phalanx.errors import PhalanxError, UsageError
 
+#: What an operation is told that comes too late.
+SHUT_DOWN = "Horovod has been shut down; use hvd.init() to start again"
+
 
 class HorovodInternalError(PhalanxError, RuntimeError):
     """An operation failed on all ranks that take part in it; elastic training starts again."""

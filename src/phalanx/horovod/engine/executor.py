@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from phalanx.comm.base import Call, Communicator
+from phalanx.comm.device.streams import settle, wait_for
 from phalanx.horovod.engine.adasum import adasum_
 from phalanx.horovod.engine.backoff import SPINS_OF_A_CALLER, Backoff
 from phalanx.horovod.engine.negotiation import Match
@@ -50,9 +51,17 @@ class Executor:
 
     def run(self, matches: list[Match], pending: Mapping[str, Pending]) -> None:
         """Collective. Carry out these operations; what this rank asked for gets its result."""
+        asked = [pending[match.name] for match in matches if match.name in pending]
         for match in matches:
             self._timeline.begin(match.name, match.any.verb.upper())
             self._timeline.begin(match.name, "QUEUE")
+        for one in asked:
+            wait_for(one.marks)
+        self._run(matches, pending)
+        for one in asked:
+            settle(one.marks)
+
+    def _run(self, matches: list[Match], pending: Mapping[str, Pending]) -> None:
         for key, run in groupby(matches, _fusion_key):
             if key is None:
                 for match in run:

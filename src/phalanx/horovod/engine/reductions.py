@@ -1,7 +1,8 @@
 """How tensors of several ranks are combined, and scaled before and after."""
 
-from enum import Enum
+from enum import IntEnum
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -9,15 +10,20 @@ from phalanx.comm.base import Op
 from phalanx.errors import UsageError
 
 
-class ReduceOp(Enum):
-    """What becomes of the ranks' tensors."""
+class ReduceOp(IntEnum):
+    """What becomes of the ranks' tensors. The numbers are Horovod's, whose ops are plain ones."""
 
-    AVERAGE = "Average"
-    SUM = "Sum"
-    ADASUM = "Adasum"
-    MIN = "Min"
-    MAX = "Max"
-    PRODUCT = "Product"
+    AVERAGE = 0
+    SUM = 1
+    ADASUM = 2
+    MIN = 3
+    MAX = 4
+    PRODUCT = 5
+
+    @property
+    def label(self) -> str:
+        """Its name as `hvd` has it: Average."""
+        return self.name.capitalize()
 
 
 Average = ReduceOp.AVERAGE
@@ -27,6 +33,7 @@ Min = ReduceOp.MIN
 Max = ReduceOp.MAX
 Product = ReduceOp.PRODUCT
 
+_NOT_DIVIDED_BY_TORCH = (torch.uint16, torch.uint32, torch.uint64)
 _MPI: dict[str, Op] = {
     "Average": "sum",
     "Sum": "sum",
@@ -36,16 +43,22 @@ _MPI: dict[str, Op] = {
 }
 
 
-def chosen_op(average: bool | None, op: ReduceOp | None) -> ReduceOp:
+def as_op(op: int) -> ReduceOp:
+    """The op that was given, or whose number was."""
+    try:
+        return ReduceOp(op)
+    except ValueError:
+        names = ", ".join(f"hvd.{one.label}" for one in ReduceOp)
+        raise UsageError(f"op must be one of {names}, not {op!r}") from None
+
+
+def chosen_op(average: bool | None, op: int | None) -> ReduceOp:
     """The op that the old argument `average` and the new one `op` ask for together."""
     if average is not None and op is not None:
         raise UsageError("average and op say the same thing: give op alone")
     if average is not None:
         return Average if average else Sum
-    if op is not None and not isinstance(op, ReduceOp):
-        names = ", ".join(f"hvd.{one.value}" for one in ReduceOp)
-        raise UsageError(f"op must be one of {names}, not {op!r}")
-    return op or Average
+    return Average if op is None else as_op(op)
 
 
 def check_op(op: ReduceOp, tensors: list[Tensor]) -> None:
@@ -56,7 +69,7 @@ def check_op(op: ReduceOp, tensors: list[Tensor]) -> None:
                 "the average of booleans is none: use op=hvd.Sum (any) or hvd.Min (all)"
             )
         if op in (Min, Max) and tensor.is_complex():
-            raise UsageError(f"complex numbers have no order, and so no hvd.{op.value}")
+            raise UsageError(f"complex numbers have no order, and so no hvd.{op.label}")
         if op is Adasum and not tensor.is_floating_point():
             raise UsageError(f"Adasum is for floating point, not {tensor.dtype}: use op=hvd.Sum")
 
@@ -78,9 +91,15 @@ def scale_(tensor: Tensor, factor: float) -> None:
 
 def finish_(tensor: Tensor, op: str, *, size: int, postscale: float) -> None:
     """What is left to do after the sum: divide for an average, and scale."""
-    if op == Average.value and size > 1:
-        if tensor.is_floating_point() or tensor.is_complex():
-            tensor.div_(size)
-        else:
-            tensor.floor_divide_(size)
-    scale_(tensor, postscale)
+    divisor = size if op == Average.label else 1
+    if tensor.is_floating_point() or tensor.is_complex():
+        if divisor > 1:
+            tensor.div_(divisor)
+        scale_(tensor, postscale)
+    # Integers are rounded once, towards zero, as Horovod does: -75 over two ranks is -37.
+    elif postscale != 1.0:
+        tensor.copy_((tensor.double() * postscale / divisor).to(tensor.dtype))
+    elif divisor > 1 and tensor.dtype in _NOT_DIVIDED_BY_TORCH:
+        np.floor_divide(tensor.numpy(), divisor, out=tensor.numpy())
+    elif divisor > 1:
+        tensor.div_(divisor, rounding_mode="trunc")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from phalanx.comm.buffers import DTYPES
+from phalanx.comm.device.streams import mark
 from phalanx.errors import UsageError
 
 Shape = tuple[int, ...]
@@ -43,7 +44,7 @@ class Description(NamedTuple):
 class Pending:
     """An operation that this rank has asked for."""
 
-    __slots__ = ("description", "done", "error", "in_place", "result", "since", "tensors")
+    __slots__ = ("description", "done", "error", "in_place", "marks", "result", "since", "tensors")
 
     def __init__(
         self, description: Description, tensors: Sequence[Tensor] = (), *, in_place: bool = False
@@ -51,6 +52,8 @@ class Pending:
         self.description = description
         self.tensors = tensors
         self.in_place = in_place
+        #: What the caller has under way on GPUs.
+        self.marks = mark(tensors)
         #: Outputs, one for each tensor; for some verbs something else.
         self.result: Any = None
         self.error: str | None = None

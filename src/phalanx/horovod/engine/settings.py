@@ -22,6 +22,13 @@ class Settings:
     fusion_threshold: int = 64 << 20
     #: Seconds that the background thread leaves between two looks while it waits for other ranks.
     cycle: float = 0.001
+    #: The fewest ranks that go on when others are lost, and how often that may happen.
+    min_ranks: int = 1
+    reset_limit: int | None = None
+
+
+#: What `phalanx run --min-np` and `--reset-limit` set; Horovod's launcher keeps them to itself.
+MIN_NP, RESET_LIMIT = "PHALANX_MIN_NP", "PHALANX_RESET_LIMIT"
 
 
 def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -35,6 +42,8 @@ def read_settings(environ: Mapping[str, str] | None = None) -> Settings:
         stall_warning=0 if disabled else _number(source, "HOROVOD_STALL_CHECK_TIME_SECONDS", 60),
         stall_shutdown=0 if disabled else _number(source, "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", 0),
         fusion_threshold=int(_number(source, "HOROVOD_FUSION_THRESHOLD", 64 << 20)),
+        min_ranks=int(_number(source, MIN_NP, 1)),
+        reset_limit=int(_number(source, RESET_LIMIT, 0)) if source.get(RESET_LIMIT) else None,
         cycle=max(_number(source, "HOROVOD_CYCLE_TIME", 1) / 1000, 0.00002),
     )
 

@@ -29,6 +29,7 @@ from phalanx.horovod.engine.compression import Compression
 from phalanx.horovod.engine.details import Details
 from phalanx.horovod.engine.engine import Engine
 from phalanx.horovod.engine.exceptions import CallOrderError, HorovodInternalError
+from phalanx.horovod.engine.losses import as_loss
 from phalanx.horovod.engine.requests import Description, Pending, dtype_names, shapes_of
 from phalanx.horovod.optimizer.options import Options
 from phalanx.horovod.optimizer.separate import SeparateExchange
@@ -107,15 +108,14 @@ class GradientExchange:
         """A backward pass has added to a gradient. Called out of the pass, which has a thread for
         every device."""
         with self._lock:
-            self._arrived(index)
+            try:
+                self._arrived(index)
+            except Exception as error:
+                raise (as_loss(error) or error) from error.__cause__
 
     def _arrived(self, index: int) -> None:
         if self._left[index] <= 0:
-            raise CallOrderError(
-                f"'{self._names[index]}' got a gradient more than {self.passes} times before "
-                "step(): call step() or synchronize() after each backward pass, or tell "
-                "DistributedOptimizer about more passes with backward_passes_per_step"
-            )
+            raise CallOrderError(_once_too_often(self._names[index], self.passes))
         if not self.touched:
             self.touched = True
             if self._engine is not self._options.process_set.engine():
@@ -128,10 +128,18 @@ class GradientExchange:
             if self._start_full():
                 progress().begin()
 
+    def arrivals(self) -> list[nn.Parameter]:
+        """The parameters that a backward pass has added to since the last step."""
+        return [
+            p for p, left in zip(self.parameters, self._left, strict=True) if left < self.passes
+        ]
+
     def finish(self) -> None:
         """Collective. Exchange what has not been, and wait until all gradients are combined."""
         try:
             self._finish()
+        except Exception as error:
+            raise (as_loss(error) or error) from error.__cause__
         finally:  # also after a failure, from which a training may start again
             progress().end()
             self.restart()
@@ -252,9 +260,22 @@ class GradientExchange:
                     watched = engine.watch(channel)
                 if watched is not None and watched.done:
                     self._channel = None  # nobody will come to it any more
-                    raise HorovodInternalError(f"{self._name}: {watched.error}")
+                    raise engine.error(f"{self._name}: {watched.error}")
                 engine.nudge()
                 backoff.rest()
         finally:
             if watched is not None:
                 engine.unwatch(channel)
+
+
+def _once_too_often(name: str, passes: int) -> str:
+    """What to do about a gradient that nobody expected; the first words are Horovod's."""
+    return (
+        "Gradients were computed more than backward_passes_per_step times before call to step(): "
+        f"'{name}' got one more than {passes} times. To accumulate gradients locally, increase "
+        "backward_passes_per_step; else call step() or synchronize() after each backward pass. "
+        "If another network's loss went back through this one, as a GAN's generator loss does "
+        "through the discriminator, keep these gradients out of it: "
+        "`loss.backward(inputs=list(generator.parameters()))`, or "
+        "`discriminator.requires_grad_(False)` before that pass and True after it"
+    )

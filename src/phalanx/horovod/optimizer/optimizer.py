@@ -14,15 +14,21 @@ from phalanx.horovod.api.collectives import allreduce, grouped_allreduce
 from phalanx.horovod.api.process_sets import ProcessSet, global_process_set
 from phalanx.horovod.engine.compression import Compression
 from phalanx.horovod.engine.exceptions import CallOrderError
-from phalanx.horovod.engine.reductions import Adasum, Average, ReduceOp, Sum
+from phalanx.horovod.engine.reductions import Adasum, Average, Sum, as_op
+from phalanx.horovod.optimizer.attributes import HorovodAttributes
 from phalanx.horovod.optimizer.options import Options
 from phalanx.horovod.optimizer.wrapped import Wrapped
 
+#: Horovod's own words, which tests of its clients look for.
+_AVERAGED_TWICE = (
+    "optimizer.step() called without optimizer.skip_synchronize() context after "
+    "optimizer.synchronize(). This can cause training slowdown. You may want to consider using "
+    "optimizer.skip_synchronize() context if you use optimizer.synchronize() in your code."
+)
 
-class DistributedMethods(Optimizer):
+
+class DistributedMethods(HorovodAttributes):
     """What a wrapped optimizer does differently. Its class is this one and the wrapped one's."""
-
-    _distributed: Wrapped
 
     def set_backward_passes_per_step(self, passes: int) -> None:
         """Expect so many backward passes before each step."""
@@ -64,11 +70,7 @@ class DistributedMethods(Optimizer):
             return super().step(lambda: self._evaluate(closure))
         if state.should_synchronize:
             if state.synchronized:
-                warnings.warn(
-                    "step() after synchronize() averages once more; put it in "
-                    "`with optimizer.skip_synchronize():`",
-                    stacklevel=2,
-                )
+                warnings.warn(_AVERAGED_TWICE, stacklevel=2)
             self.synchronize()
         state.synchronized = False
         return super().step(closure)
@@ -80,8 +82,9 @@ class DistributedMethods(Optimizer):
         """As torch's; refused while gradients are on their way."""
         if self._distributed.exchange.touched and not self._distributed.is_alone:
             raise CallOrderError(
-                "zero_grad() after a backward pass, but before step() or synchronize(): gradients "
-                "are on their way to other ranks; call it after step()"
+                "optimizer.zero_grad() was called after loss.backward() but before "
+                "optimizer.step() or optimizer.synchronize(). This is prohibited as it can cause "
+                "a race condition: gradients are on their way to other ranks; call it after step()"
             )
         super().zero_grad(set_to_none)
 
@@ -92,16 +95,6 @@ class DistributedMethods(Optimizer):
         # torch has replaced what the two share, and schedulers may hold on to the wrapped one.
         state.wrapped.state, state.wrapped.param_groups = self.state, self.param_groups
         state.exchange.restart()
-
-    @property
-    def backward_passes_per_step(self) -> int:
-        """How many backward passes are expected before each step."""
-        return self._distributed.exchange.passes
-
-    @property
-    def op(self) -> ReduceOp:
-        """How gradients are combined."""
-        return self._distributed.options.op
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """As torch's; the ranks agree on the new parameters at the next step."""
@@ -140,7 +133,7 @@ def DistributedOptimizer(  # noqa: N802
     named_parameters: Iterable[tuple[str, nn.Parameter]] | None = None,
     compression: Any = Compression.none,
     backward_passes_per_step: int = 1,
-    op: ReduceOp = Average,
+    op: int = Average,
     gradient_predivide_factor: float = 1.0,
     num_groups: int = 0,
     groups: Sequence[Sequence[nn.Parameter]] | int | None = None,
@@ -156,7 +149,7 @@ def DistributedOptimizer(  # noqa: N802
     _check(optimizer, op, predivide=gradient_predivide_factor, process_set=process_set)
     names = _names(optimizer, named_parameters)
     options = Options(
-        op=op,
+        op=as_op(op),
         predivide=float(gradient_predivide_factor),
         compression=compression,
         groups=_groups(groups if groups is not None else num_groups, names),
@@ -168,24 +161,25 @@ def DistributedOptimizer(  # noqa: N802
     return distributed
 
 
-def _check(
-    optimizer: Optimizer, op: ReduceOp, *, predivide: float, process_set: ProcessSet
-) -> None:
+def _check(optimizer: Optimizer, op: int, *, predivide: float, process_set: ProcessSet) -> None:
     """Refuse what cannot be."""
     if not isinstance(optimizer, Optimizer):
         raise UsageError(f"DistributedOptimizer takes a torch optimizer, not {optimizer!r}")
     if op not in (Average, Sum, Adasum):
-        raise UsageError(f"DistributedOptimizer has op Average, Sum and Adasum, not {op}")
-    if predivide != 1.0 and op is not Average:
+        raise UsageError(
+            f"DistributedOptimizer has op Average, Sum and Adasum, not {as_op(op).label}"
+        )
+    if predivide != 1.0 and op != Average:
         raise UsageError("gradient_predivide_factor is for op=hvd.Average alone")
-    if op is Adasum and process_set is not global_process_set:
+    if op == Adasum and process_set is not global_process_set:
         raise UsageError("Adasum is for all ranks: leave process_set out")
 
 
 def _as_distributed(optimizer: Optimizer, state: Wrapped) -> Any:
     """The same optimizer once more, of a class with `DistributedMethods`."""
     base = type(optimizer)
-    made: Any = type(base.__name__, (DistributedMethods, base), {"__module__": base.__module__})
+    # Clients tell one by its module: it is DistributedOptimizer's, and has "horovod" in it.
+    made: Any = type(base.__name__, (DistributedMethods, base), {"__module__": __name__})
     distributed: Any = made.__new__(made)
     distributed.__dict__.update(optimizer.__dict__)
     distributed.__dict__.pop("step", None)  # a scheduler has put it there, around the other's

@@ -5,7 +5,7 @@ from typing import Any
 
 from phalanx.horovod.api.process_sets import ProcessSet
 from phalanx.horovod.engine.compression import Compression
-from phalanx.horovod.engine.reductions import Average, ReduceOp
+from phalanx.horovod.engine.reductions import Average, ReduceOp, as_op
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,14 @@ class Options:
     sparse_as_dense: bool
     process_set: ProcessSet
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "op", as_op(self.op))  # Horovod's callers may give its number
+
     def described(self) -> str:
         """What must be the same on all ranks, as messages put it."""
         compressor = getattr(self.compression, "__name__", type(self.compression).__name__)
         return (
-            f"op {self.op.value}, gradient_predivide_factor {self.predivide:g}, "
+            f"op {self.op.label}, gradient_predivide_factor {self.predivide:g}, "
             f"compression {compressor} and {len(self.groups)} groups"
         )
 

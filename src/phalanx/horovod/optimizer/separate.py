@@ -33,7 +33,7 @@ class SeparateExchange:
             [small],
             name,
             process_set=options.process_set,
-            op=options.op.value,
+            op=options.op.label,
             prescale=1.0 / options.predivide,
             postscale=options.predivide if options.op is Average else 1.0,
         )

@@ -1,6 +1,7 @@
 """The memory of a channel's buckets, and where in it each parameter's gradient is.
 
-What is packed in a bucket is a parameter's `.grad` from then on, unless the parameter is on a GPU.
+What is packed in a bucket is a parameter's `.grad` from then on. A bucket whose parameters are on a
+GPU is there, too, and goes to the host's memory and back as a whole (`staging.py`).
 """
 
 from collections.abc import Collection, Sequence
@@ -12,6 +13,7 @@ from torch import Tensor, nn
 from phalanx.exchange.buckets import Bucket
 from phalanx.exchange.views import Views, strides_of
 from phalanx.horovod.engine.channel import Channel
+from phalanx.horovod.optimizer.staging import Staging
 
 
 @final
@@ -23,9 +25,13 @@ class Storage:
         self._parameters = parameters
         self._sums, self._buckets = channel.sums, channel.buckets
         self._flats = channel.sums.tensors
-        self._views = [
-            _views(bucket, flat, parameters, channels_last=channel.channels_last)
+        self._stagings = [
+            Staging(flat, [parameters[index] for index in bucket.indices])
             for bucket, flat in zip(self._buckets, self._flats, strict=True)
+        ]
+        self._views = [
+            _views(bucket, one.flat, parameters, channels_last=channel.channels_last)
+            for bucket, one in zip(self._buckets, self._stagings, strict=True)
         ]
         #: For each parameter its bucket, and its place in there.
         self._places = {
@@ -56,7 +62,8 @@ class Storage:
         if index in self._sparse and (gradient is None or is_sparse):
             self._came_sparse.add(index)
         views.put(place, gradient.to_dense() if gradient is not None and is_sparse else gradient)
-        if parameter.device.type == "cpu":
+        self._stagings[number].packed(views.tensors[place])
+        if parameter.device == views.tensors[place].device:
             parameter.grad = views.tensors[place]
         elif gradient is None or is_sparse:
             parameter.grad = torch.zeros_like(parameter)
@@ -75,6 +82,7 @@ class Storage:
             number = self._sums.started
             if self._missing[number]:
                 break
+            self._stagings[number].to_host()
             if predivide != 1.0:
                 self._flats[number].div_(predivide)
             works = self._sums.start_next()
@@ -82,7 +90,8 @@ class Storage:
 
     def unpack(self) -> None:
         """Give every parameter the sum, in the form that its gradient had."""
-        for views in self._views:
+        for staging, views in zip(self._stagings, self._views, strict=True):
+            staging.from_host()
             views.restore()  # those that got other memory after they were packed
             for parameter, view in zip(views.parameters, views.tensors, strict=True):
                 _give(parameter, view)
@@ -108,7 +117,7 @@ def _views(
 def _give(parameter: nn.Parameter, view: Tensor) -> None:
     gradient = parameter.grad
     if gradient is not view:
-        if parameter.device.type == "cpu":  # it was replaced after the backward pass
+        if parameter.device == view.device:  # it was replaced after the backward pass
             parameter.grad = view
         elif gradient is not None:
             gradient.copy_(view)

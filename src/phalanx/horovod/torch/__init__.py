@@ -1,80 +1,79 @@
 """Horovod's PyTorch interface: `import phalanx.horovod.torch as hvd`."""
 
-from phalanx.horovod.api.basics import (
+from phalanx.horovod.engine.exceptions import HostsUpdatedInterrupt
+from phalanx.horovod.engine.reductions import ReduceOp
+from phalanx.horovod.torch import elastic
+from phalanx.horovod.torch.compression import Compression
+from phalanx.horovod.torch.functions import (
+    allgather_object,
+    broadcast_object,
+    broadcast_optimizer_state,
+    broadcast_parameters,
+)
+from phalanx.horovod.torch.mpi_ops import (
+    Adasum,
+    Average,
+    HorovodInternalError,
+    Max,
+    Min,
+    ProcessSet,
+    Product,
+    Sum,
+    add_process_set,
+    allgather,
+    allgather_async,
+    allreduce,
+    allreduce_,
+    allreduce_async,
+    allreduce_async_,
+    alltoall,
+    alltoall_async,
+    barrier,
+    broadcast,
+    broadcast_,
+    broadcast_async,
+    broadcast_async_,
     ccl_built,
     cross_rank,
     cross_size,
     cuda_built,
     ddl_built,
+    global_process_set,
     gloo_built,
     gloo_enabled,
+    grouped_allgather,
+    grouped_allgather_async,
+    grouped_allreduce,
+    grouped_allreduce_,
+    grouped_allreduce_async,
+    grouped_allreduce_async_,
+    grouped_reducescatter,
+    grouped_reducescatter_async,
     init,
     is_homogeneous,
     is_initialized,
+    join,
     local_rank,
     local_size,
     mpi_built,
     mpi_enabled,
     mpi_threads_supported,
     nccl_built,
+    poll,
     rank,
+    reducescatter,
+    reducescatter_async,
+    remove_process_set,
     rocm_built,
     shutdown,
     size,
+    sparse_allreduce_async,
     start_timeline,
     stop_timeline,
-)
-from phalanx.horovod.api.collectives import (
-    allreduce,
-    allreduce_,
-    allreduce_async,
-    allreduce_async_,
-    broadcast,
-    broadcast_,
-    broadcast_async,
-    broadcast_async_,
-    grouped_allreduce,
-    grouped_allreduce_,
-    grouped_allreduce_async,
-    grouped_allreduce_async_,
-)
-from phalanx.horovod.api.functions import (
-    allgather_object,
-    broadcast_object,
-    broadcast_optimizer_state,
-    broadcast_parameters,
-)
-from phalanx.horovod.api.operations import (
-    barrier,
-    join,
-    poll,
-    sparse_allreduce_async,
     synchronize,
 )
-from phalanx.horovod.api.process_sets import (
-    ProcessSet,
-    add_process_set,
-    global_process_set,
-    remove_process_set,
-)
-from phalanx.horovod.api.redistribution import (
-    allgather,
-    allgather_async,
-    alltoall,
-    alltoall_async,
-    grouped_allgather,
-    grouped_allgather_async,
-    grouped_reducescatter,
-    grouped_reducescatter_async,
-    reducescatter,
-    reducescatter_async,
-)
-from phalanx.horovod.api.sync_batch_norm import SyncBatchNorm
-from phalanx.horovod.engine.compression import Compression
-from phalanx.horovod.engine.exceptions import HorovodInternalError, HostsUpdatedInterrupt
-from phalanx.horovod.engine.reductions import Adasum, Average, Max, Min, Product, ReduceOp, Sum
-from phalanx.horovod.optimizer.optimizer import DistributedOptimizer
-from phalanx.horovod.torch import elastic
+from phalanx.horovod.torch.optimizer import DistributedOptimizer
+from phalanx.horovod.torch.sync_batch_norm import SyncBatchNorm
 
 __all__ = [
     "Adasum",

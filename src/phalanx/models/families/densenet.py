@@ -8,13 +8,13 @@ from torch import Tensor, nn
 from phalanx.models.families.units import classifier, sequential, stem
 from phalanx.models.shapes import check_images
 
-#: By the number of layers with weights: channels of the stem, channels that each layer adds, and
-#: layers in each of the four stages.
+#: By the number of layers with weights: channels that each layer adds, and layers in each of the
+#: four stages. The stem has twice as many channels as a layer adds.
 _SIZES = {
-    121: (64, 32, (6, 12, 24, 16)),
-    161: (96, 48, (6, 12, 36, 24)),
-    169: (64, 32, (6, 12, 32, 32)),
-    201: (64, 32, (6, 12, 48, 32)),
+    121: (32, (6, 12, 24, 16)),
+    161: (48, (6, 12, 36, 24)),
+    169: (32, (6, 12, 32, 32)),
+    201: (32, (6, 12, 48, 32)),
 }
 DEPTHS = tuple(_SIZES)
 
@@ -25,14 +25,20 @@ _BOTTLENECK = 4
 _SMALLEST = 16
 
 
-def build(*, input_shape: tuple[int, ...], classes: int, depth: int) -> nn.Sequential:
+def build(
+    *, input_shape: tuple[int, ...], classes: int, depth: int, growth: int | None = None
+) -> nn.Sequential:
     """A stem, four stages of dense layers with transitions between them, one linear layer.
 
     Images of 64×64 pixels or more get the published stem, a 7×7 convolution at stride 2 and a
-    pooling; smaller ones a 3×3 convolution that keeps their size.
+    pooling; smaller ones a 3×3 convolution that keeps their size. A layer adds as many channels as
+    published, or `growth`.
     """
-    check_images(f"densenet{depth}", input_shape=input_shape, classes=classes, smallest=_SMALLEST)
-    width, growth, stages = _SIZES[depth]
+    name = f"densenet{depth}" + ("" if growth is None else f"-k{growth}")
+    check_images(name, input_shape=input_shape, classes=classes, smallest=_SMALLEST)
+    published, stages = _SIZES[depth]
+    growth = published if growth is None else growth
+    width = 2 * growth
     layers = stem(input_shape, width)
     for stage, count in enumerate(stages):
         if stage > 0:

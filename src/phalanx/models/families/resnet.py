@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from phalanx.models.shapes import check_images
 
-DEPTHS = (20, 32, 44, 56, 110)
+DEPTHS = (20, 32, 44, 56, 110, 1202)
 
 #: Channels of the stem and of the three stages.
 _CHANNELS = (16, 16, 32, 64)

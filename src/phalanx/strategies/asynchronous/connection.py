@@ -14,6 +14,7 @@ from torch import Tensor
 from phalanx.comm.base import Communicator, Request
 from phalanx.exchange.flat import FlatParameters
 from phalanx.strategies.asynchronous.assignments import NONE_LEFT
+from phalanx.strategies.building_blocks.parameter_server import gradients_for
 
 #: The tag of request and answers. Those of gradients and weights are the blocks' numbers.
 REQUEST = 100
@@ -52,7 +53,7 @@ class Connection:
         #: The last request that came.
         self.request = WorkRequest()
         self._comm = comm
-        self._blocks = flat.blocks
+        self._flat, self._blocks = flat, flat.blocks
         self._packed = self.request.pack()
         self._answer = torch.zeros(2, dtype=torch.int64)
         self._listening: Request | None = None
@@ -81,8 +82,8 @@ class Connection:
         self._settle()
         if self.request.has_gradient:
             self._gradient = [
-                self._comm.ireceive(block.rows[self.rank], self.rank, tag=tag)
-                for tag, block in enumerate(self._blocks)
+                self._comm.ireceive(one.buffer, self.rank, tag=one.tag)
+                for one in gradients_for(self.rank, self._flat, self.rank)
             ]
         return not self._gradient
 

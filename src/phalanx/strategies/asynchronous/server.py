@@ -119,7 +119,9 @@ class AsynchronousServer(Worker):
         staleness = self._version - connection.request.version
         with phase("update"):
             for block in self._flat.blocks:
-                block.rows[0].copy_(block.rows[connection.rank])
+                pairs = zip(block.messages(0), block.messages(connection.rank), strict=True)
+                for mine, theirs in pairs:
+                    mine.copy_(theirs)
             factor = 1 / (1 + staleness) if self._aware else 1.0
             with _learning_rates_times(factor, self._task.optimizer):
                 self._whole_model.update([block.marks()[0] for block in self._flat.blocks])

@@ -31,6 +31,7 @@ from phalanx.errors import UsageError
 from phalanx.strategies.asynchronous.server import AsynchronousServer
 from phalanx.strategies.asynchronous.worker import AsynchronousWorker
 from phalanx.strategies.base import Strategy, Task, Worker
+from phalanx.strategies.building_blocks.closures import refuse_closure
 from phalanx.strategies.building_blocks.parameter_server import (
     SERVER,
     serve_in_step,
@@ -55,6 +56,7 @@ class Asynchronous(Strategy):
 
     def bind(self, comm: Communicator, task: Task) -> Worker:
         check_bound("async", self, task, ranks=comm.size)
+        refuse_closure(task.optimizer, strategy="async")
         if self.max_staleness == 0:
             return serve_in_step(comm, task)
         groups = task.optimizer.param_groups

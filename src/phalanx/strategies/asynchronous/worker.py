@@ -17,6 +17,7 @@ from phalanx.strategies.base import Outcome, Task, TextTable, Worker
 from phalanx.strategies.building_blocks.parameter_server import (
     SERVER,
     Message,
+    gradients_for,
     receive_all,
     send_all,
     weights_for,
@@ -39,9 +40,7 @@ class AsynchronousWorker(Worker):
         self._flat = FlatParameters(task.model)
         self._pass = make_pass(task)
         self._answer = torch.zeros(2, dtype=torch.int64)
-        self._gradient = [
-            Message(block.rows[0], SERVER, tag) for tag, block in enumerate(self._flat.blocks)
-        ]
+        self._gradient = gradients_for(SERVER, self._flat, 0)
         self._weights = weights_for([SERVER], self._flat)
         self._version = 0
 
@@ -76,9 +75,9 @@ class AsynchronousWorker(Worker):
         seed_part(self._task.seed, batch.step, part)
         with phase("load"):
             samples = batch.part(part, of=self._comm.size - 1)
-        outcome = accumulate_gradients(
-            self._task, samples, batch_size=len(samples.targets), run=self._pass
-        )
+        # A part in which nothing counts has no gradient: other parts of the batch may have one.
+        whole = float(self._task.loss.weight(samples.targets)) or 1.0
+        outcome = accumulate_gradients(self._task, samples, whole=whole, run=self._pass)
         self._flat.collect(0)
         return outcome
 

@@ -24,7 +24,10 @@ def chunk_count(block: FlatBlock) -> int:
     return block.layout.length // block.layout.chunk
 
 
-def clip_factor(squares: Tensor, limit: float) -> float:
+def clip_factor(squares: Tensor, limit: float) -> float | Tensor:
     """What to multiply gradients by so that their norm is at most the limit; as torch has it."""
+    if not squares.is_cpu:  # nobody waits for it
+        return (limit / (squares.sum().sqrt() + 1e-6)).clamp(max=1.0)
     norm = math.sqrt(float(squares.sum()))
-    return min(1.0, limit / (norm + 1e-6))
+    # In this order: of a norm that is no number neither is the factor.
+    return min(limit / (norm + 1e-6), 1.0)

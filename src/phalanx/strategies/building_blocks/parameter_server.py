@@ -61,6 +61,12 @@ def weights_for(ranks: Iterable[int], flat: FlatParameters) -> list[Message]:
     ]
 
 
+def gradients_for(rank: int, flat: FlatParameters, rows: int | slice) -> list[Message]:
+    """Some rows of gradients, and what belongs to them, to or from a rank."""
+    tensors = [one for block in flat.blocks for one in block.messages(rows)]
+    return [Message(one, rank, tag) for tag, one in enumerate(tensors)]
+
+
 def workers_of(comm: Communicator) -> range:
     """The ranks that train."""
     return range(SERVER + 1, comm.size)
@@ -96,6 +102,7 @@ class InStepServer(Worker):
     """Rank 0: the main network and the optimizer. A row of gradients for every part of a batch."""
 
     trains = False
+    replicates = True
 
     def __init__(self, comm: Communicator, task: Task) -> None:
         self._comm = comm
@@ -105,10 +112,10 @@ class InStepServer(Worker):
         self._whole_model = WholeModel(task, self._flat)
         self._sharded_buffers = shares.statistics(comm, task)
         self._gradients = [
-            Message(block.rows[part], rank, tag)
+            one
             for rank, part in enumerate(shares.of_rank)
-            for tag, block in enumerate(self._flat.blocks)
             if part.stop > part.start
+            for one in gradients_for(rank, self._flat, part)
         ]
         self._weights = weights_for(workers_of(comm), self._flat)
         self._sums = [
@@ -149,6 +156,8 @@ class InStepServer(Worker):
 class InStepWorker(Worker):
     """Any other rank: gradients of its parts for weights."""
 
+    replicates = True
+
     def __init__(self, comm: Communicator, task: Task) -> None:
         self._comm = comm
         self._task = task
@@ -165,11 +174,7 @@ class InStepWorker(Worker):
             rows=range(count),
             statistics=self._sharded_buffers,
         )
-        self._gradients = [
-            Message(block.rows, SERVER, tag)
-            for tag, block in enumerate(self._flat.blocks)
-            if count > 0
-        ]
+        self._gradients = gradients_for(SERVER, self._flat, slice(0, count)) if count else []
         self._weights = weights_for([SERVER], self._flat)
 
     def step(self, batch: Batch) -> Outcome:

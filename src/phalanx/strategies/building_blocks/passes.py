@@ -9,20 +9,26 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value
 
 from phalanx.clock import phase
-from phalanx.strategies.base import Task
-from phalanx.strategies.building_blocks.preserve import preserved
+from phalanx.data.batches import plain
+from phalanx.data.own.nest import map_leaves
+from phalanx.errors import UsageError
+from phalanx.models.in_parts import device_of
+from phalanx.strategies.base import Objective, Task
+from phalanx.strategies.building_blocks.preserve import preserved, settle
+from phalanx.wording import a
 
 log = logging.getLogger("phalanx.compile")
 
 #: Adds the gradients of some samples, times their share in the batch, to every `.grad`; returns
 #: their loss and the model's outputs.
-Pass = Callable[[Tensor, Tensor, float], tuple[Tensor, Tensor]]
+Pass = Callable[[Any, Any, float], tuple[Tensor, Any]]
 
 _TRIALS = 20
 _AS_IS = nullcontext()
@@ -30,7 +36,22 @@ _AS_IS = nullcontext()
 
 def make_pass(task: Task) -> Pass:
     """The pass that a task asks for."""
+    if task.objective is not None:
+        return ObjectivePass(task, task.objective)
     return CompiledPass(task) if task.compile else EagerPass(task)
+
+
+def no_tensor(model: nn.Module, outputs: object) -> UsageError:
+    """About a model's answer that is no tensor."""
+    return UsageError(
+        f"{type(model).__name__} gives {a(outputs)}, and a loss takes one tensor: "
+        "return that alone (of several, put a module around the model that picks one)"
+    )
+
+
+def _no_number(loss: object) -> UsageError:
+    what = f"a tensor of {list(loss.shape)}" if isinstance(loss, Tensor) else f"{loss!r:.60}"
+    return UsageError(f"the loss gives {what}, and must give one number: their mean, for one")
 
 
 class EagerPass:
@@ -39,20 +60,62 @@ class EagerPass:
     def __init__(self, task: Task) -> None:
         self._task = task
 
-    def __call__(self, inputs: Tensor, targets: Tensor, share: float) -> tuple[Tensor, Tensor]:
-        with phase("forward"), self._precision(inputs.device.type):
-            outputs = self._task.model(inputs)
-            loss: Tensor = self._task.loss.function(outputs, targets)
-        with phase("backward"):
-            # From the share on, instead of from 1: the same as a product, without its two calls.
-            start = None if share == 1.0 else loss.new_tensor(share)
-            loss.backward(start)  # type: ignore[no-untyped-call]
+    def __call__(self, inputs: Any, targets: Any, share: float) -> tuple[Tensor, Any]:
+        with phase("forward"), precision(self._task.model, self._task.autocast):
+            outputs = self._task.model(plain(inputs))
+            if not isinstance(outputs, Tensor):
+                raise no_tensor(self._task.model, outputs)
+            loss: Tensor = self._task.loss.function(outputs, plain(targets))
+            check_loss(loss)
+        backward(loss, self._task.scaled(share))
         return loss, outputs.detach()
 
-    def _precision(self, device: str) -> AbstractContextManager[None]:
-        if self._task.autocast is None:
-            return _AS_IS
-        return torch.autocast(device, dtype=self._task.autocast)
+
+class ObjectivePass:
+    """A function of the user's own, of the model and a whole batch."""
+
+    def __init__(self, task: Task, objective: Objective) -> None:
+        self._task, self._objective = task, objective
+
+    def __call__(self, inputs: Any, targets: Any, share: float) -> tuple[Tensor, Any]:
+        with phase("forward"), precision(self._task.model, self._task.autocast):
+            loss, outputs = evaluate_objective(self._objective, self._task.model, plain(inputs))
+        backward(loss, self._task.scaled(share))
+        return loss, map_leaves(_detached, outputs)
+
+
+def evaluate_objective(objective: Objective, model: nn.Module, batch: Any) -> tuple[Tensor, Any]:
+    """The loss of a batch, and the outputs if there are any."""
+    found = objective.function(model, batch)
+    loss, outputs = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
+    check_loss(loss)
+    return loss, outputs
+
+
+def check_loss(loss: object) -> None:
+    """Refuse what is no loss."""
+    if not isinstance(loss, Tensor) or loss.dim() > 0:
+        raise _no_number(loss)
+
+
+def backward(loss: Tensor, share: float) -> None:
+    """The backward pass of samples that count for a share of their batch."""
+    with phase("backward"):
+        # Not from the share on, as `loss.backward(share)`: for a gradient that it is given torch
+        # imports sympy, a third of a second for every process. The bits are the same.
+        counted = loss if share == 1.0 else loss * share
+        counted.backward()  # type: ignore[no-untyped-call]
+
+
+def precision(model: nn.Module, autocast: torch.dtype | None) -> AbstractContextManager[None]:
+    """What forward passes compute in."""
+    if autocast is None:
+        return _AS_IS
+    return torch.autocast(device_of(model).type, dtype=autocast)
+
+
+def _detached(leaf: Any) -> Any:
+    return leaf.detach() if isinstance(leaf, Tensor) else leaf
 
 
 class CompiledPass:
@@ -112,9 +175,11 @@ class CompiledPass:
             with preserved([self._task.model]):
                 for name, way in (("compiled", self._run), ("eager", self._eager)):
                     way(inputs, targets, 0.0)
+                    settle(self._task.model)
                     started = time.perf_counter()
                     for _ in range(_TRIALS):
                         way(inputs, targets, 0.0)  # a share of 0 leaves all gradients as they are
+                    settle(self._task.model)
                     times[name] = (time.perf_counter() - started) / _TRIALS
         except Exception as error:  # whatever of a model cannot be compiled, the eager pass can do
             cause = " ".join(f"{type(error).__name__}: {error}".split())[:200]

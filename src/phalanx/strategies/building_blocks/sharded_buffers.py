@@ -14,10 +14,11 @@ from phalanx.data.batches import cut
 
 
 class ShardedBuffers:
-    """All buffers of a model, shard by shard.
+    """All buffers of a model, shard by shard; what no shard changes stays as it is.
 
-    They are kept as float64, which holds float32 and counters exactly, and averaged in the shards'
-    order: the same bits on any number of ranks.
+    Statistics are kept as float64, which holds any smaller type exactly, and averaged in the
+    shards' order: the same bits on any number of ranks. Of whole numbers, which are counters, the
+    largest is taken.
     """
 
     def __init__(
@@ -29,46 +30,73 @@ class ShardedBuffers:
         parts: Sequence[slice] | None = None,
     ) -> None:
         """`parts` are the shards that each rank computes; by default all ranks share them."""
-        self._buffers = [buffer for buffer in model.buffers() if buffer.numel() > 0]
+        buffers = [buffer for buffer in model.buffers() if buffer.numel() > 0]
+        statistics = [one for one in buffers if one.is_floating_point() or one.is_complex()]
+        counters = [one for one in buffers if not (one.is_floating_point() or one.is_complex())]
+        self._tables = [
+            _Table(some, shards, dtype)
+            for some, dtype in ((statistics, torch.float64), (counters, torch.int64))
+            if some
+        ]
         self._comm = comm
         parts = parts or cut(shards, comm.size)
         self._counts = [part.stop - part.start for part in parts]
         self._mine = parts[comm.rank]
-        size = sum(buffer.numel() for buffer in self._buffers)
-        self._table = torch.zeros(shards, size, dtype=torch.float64)
-        self._before = self._pack()
 
     def begin(self) -> None:
         """Remember where all shards start from."""
-        self._before = self._pack()
+        for table in self._tables:
+            table.before = table.pack()
 
     def record(self, shard: int) -> None:
         """Keep what a shard made of the buffers, and put back what they were before it."""
-        if self._buffers:
-            self._table[shard] = self._pack()
-            self._unpack(self._before)
+        for table in self._tables:
+            table.rows[shard] = table.pack()
+            table.unpack(table.before)
 
     def finish(self, batch_size: int) -> None:
-        """Collective. Set the buffers to their mean over the shards that had samples."""
-        if not self._buffers:
-            return
-        if self._comm.size > 1:
-            mine = self._table[self._mine]
-            self._comm.allgather(mine, self._table, counts=self._counts)
-        filled = min(len(self._table), batch_size)
-        mean = self._table[0].clone()
-        for row in self._table[1:filled]:
-            mean += row
-        self._unpack(mean.div_(filled))
+        """Collective. Bring together what the shards that had samples made of the buffers."""
+        for table in self._tables:
+            if self._comm.size > 1:
+                mine = table.rows[self._mine]
+                self._comm.allgather(mine, table.rows, counts=self._counts)
+            table.unpack(table.merged(min(len(table.rows), batch_size)))
 
-    def _pack(self) -> Tensor:
-        parts = [buffer.detach().reshape(-1).to(torch.float64) for buffer in self._buffers]
-        return torch.cat(parts) if parts else torch.empty(0, dtype=torch.float64)
+
+class _Table:
+    """Buffers of one kind: a row for each shard, all of them one behind the other in it."""
+
+    def __init__(self, buffers: list[Tensor], shards: int, dtype: torch.dtype) -> None:
+        self._buffers = buffers
+        self._dtype = dtype
+        self.before = self.pack()
+        self.rows = self.before.new_zeros(shards, len(self.before))
+
+    def pack(self) -> Tensor:
+        return torch.cat([_numbers(one).reshape(-1).to(self._dtype) for one in self._buffers])
 
     @torch.no_grad()
-    def _unpack(self, row: Tensor) -> None:
+    def unpack(self, row: Tensor) -> None:
         start = 0
         for buffer in self._buffers:
-            part = row[start : start + buffer.numel()]
-            buffer.copy_(part.view(buffer.shape))
-            start += buffer.numel()
+            numbers = _numbers(buffer)
+            part = row[start : start + numbers.numel()]
+            numbers.copy_(part.view(numbers.shape))
+            start += numbers.numel()
+
+    def merged(self, filled: int) -> Tensor:
+        """What comes after the first `filled` shards."""
+        rows = self.rows[:filled]
+        if not self._dtype.is_floating_point:
+            return rows.amax(0)
+        mean = rows[0].clone()
+        for row in rows[1:]:
+            mean += row
+        # A mean of the same numbers may differ from them in the last bit.
+        return torch.where((rows == self.before).all(0), self.before, mean.div_(filled))
+
+
+def _numbers(buffer: Tensor) -> Tensor:
+    """A buffer's numbers, in its own memory; complex ones as pairs."""
+    buffer = buffer.detach()
+    return torch.view_as_real(buffer) if buffer.is_complex() else buffer

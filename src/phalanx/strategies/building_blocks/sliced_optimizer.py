@@ -27,6 +27,7 @@ from phalanx.state import Slice, State
 from phalanx.state.optimizer import (
     SCALARS,
     entries_by_parameter,
+    place_counters,
     put_entry,
     read_groups,
     write_groups,
@@ -87,7 +88,7 @@ class SlicedOptimizer:
         groups: list[dict[str, Any]] = [
             {**_options(group), "params": []} for group in optimizer.param_groups
         ]
-        group_of = {
+        self._group_of = group_of = {
             parameter: number
             for number, group in enumerate(optimizer.param_groups)
             for parameter in group["params"]
@@ -172,8 +173,9 @@ class SlicedOptimizer:
         self._optimizer.state.clear()
         for parameter, where, value in self._places:
             if names[parameter] in found:
-                kept = found[names[parameter]]
-                self._optimizer.state[value] = _cut_state(kept, parameter, where)
+                kept = _cut_state(found[names[parameter]], parameter, where)
+                group = self._source.param_groups[self._group_of[parameter]]
+                self._optimizer.state[value] = place_counters(kept, parameter, group)
 
     def close(self) -> None:
         """Let go of the user's optimizer. What the pieces had become is gone then."""
@@ -214,7 +216,7 @@ def _cut_state(state: dict[str, Any], parameter: nn.Parameter, where: slice) -> 
     order = memory_order(dense_strides(parameter))
     for name, value in state.items():
         if isinstance(value, Tensor) and name not in SCALARS:
-            cut[name] = elements(value, order)[where].clone()
+            cut[name] = elements(value, order)[where].to(parameter.device, copy=True)
         else:
             cut[name] = value.clone() if isinstance(value, Tensor) else value
     return cut

@@ -1,5 +1,6 @@
 """What strategies with a whole model on every rank share: one start, one update, one end."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 
 import torch
@@ -31,9 +32,12 @@ class WholeModel:
     def update(self, marks: Sequence[Tensor]) -> None:
         """Clip if asked to, and step the optimizer; parameters not marked are skipped."""
         with phase("update"):
-            self._update(marks)
+            if self._task.unscale([block.gradients for block in self._flat.blocks]):
+                self.attach(marks)
+                self._task.optimizer.step()
 
-    def _update(self, marks: Sequence[Tensor]) -> None:
+    def attach(self, marks: Sequence[Tensor]) -> None:
+        """Make the summed gradient every parameter's, clipped if that is asked for."""
         task, blocks = self._task, self._flat.blocks
         if task.clip_norm is not None:
             squares = [chunk_squares(block, slice(0, chunk_count(block))) for block in blocks]
@@ -44,7 +48,6 @@ class WholeModel:
             block.attach_gradients(0)
             if not marked.all():
                 _drop_unused(block.layout.parameters, marked)
-        task.optimizer.step()
 
 
 def whole_state(task: Task) -> State:
@@ -83,18 +86,38 @@ def broadcast_model(comm: Communicator, model: nn.Module) -> None:
 def average_buffers(comm: Communicator, model: nn.Module, *, serving: int = 0) -> None:
     """Collective. Running statistics become their mean over the ranks; counters their maximum.
 
-    The first `serving` ranks have called no model, and so have none of their own to bring.
+    Buffers that are the same on all ranks stay as they are. The first `serving` ranks have called
+    no model, and so have none of their own to bring.
     """
-    if comm.size == 1:
+    buffers = [buffer for buffer in model.buffers() if buffer.numel() > 0]
+    if comm.size == 1 or not buffers:
         return
-    for buffer in model.buffers():
-        if buffer.is_floating_point():
-            if comm.rank < serving:
-                buffer.zero_()
-            in_place(comm.allreduce, buffer)
-            buffer.div_(comm.size - serving)
-        else:
-            in_place(lambda tensor: comm.allreduce(tensor, "maximum"), buffer)
+    everyone = comm.allgather_objects([_digest(buffer) for buffer in buffers])
+    for number, buffer in enumerate(buffers):
+        found = {digests[number] for digests in everyone[serving:]}
+        if len(found) > 1:
+            in_place(lambda tensor: _combine(comm, tensor, serving=serving), buffer)
+        elif any(digests[number] not in found for digests in everyone[:serving]):
+            in_place(lambda tensor: comm.broadcast(tensor, serving), buffer)
+
+
+def _digest(buffer: Tensor) -> bytes:
+    content = buffer.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
+    return hashlib.blake2b(content.numpy().data, digest_size=16).digest()
+
+
+def _combine(comm: Communicator, tensor: Tensor, *, serving: int) -> None:
+    """Collective. The mean of what the ranks have, or the largest where that is whole numbers."""
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        comm.allreduce(tensor, "maximum")
+        return
+    numbers = torch.view_as_real(tensor) if tensor.is_complex() else tensor
+    # In float64 even a few of the largest numbers of a smaller type do not add up to infinity.
+    total = numbers.to(torch.float64, copy=True)
+    if comm.rank < serving:
+        total.zero_()
+    comm.allreduce(total)
+    numbers.copy_(total.div_(comm.size - serving))
 
 
 @torch.no_grad()

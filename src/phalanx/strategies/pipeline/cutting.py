@@ -2,20 +2,23 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from torch import nn
+from torch import Tensor, nn
 
 from phalanx.comm.base import Communicator
+from phalanx.data.batches import plain
 from phalanx.data.split import Samples
 from phalanx.errors import UsageError
 from phalanx.strategies.base import Loss
 from phalanx.strategies.building_blocks.replica_groups import Groups
 from phalanx.strategies.pipeline.balance import Costs, Link, best_cut, slowest
+from phalanx.strategies.pipeline.layout import prefers_channels_first
 from phalanx.strategies.pipeline.measuring import Passes, Survey, measure_links, survey, time_parts
 from phalanx.strategies.pipeline.neighbours import Border
 from phalanx.strategies.pipeline.stages import Tie, label
 from phalanx.strategies.pipeline.transfer import Form
+from phalanx.strategies.pipeline.unseen import survey_unseen
 
 log = logging.getLogger("phalanx.pipeline")
 
@@ -29,6 +32,8 @@ class Cut:
     borders: tuple[Border, ...]
     #: The samples of the micro-batch that it was found by.
     samples: int
+    #: The stages whose images have their channels first, whatever the model has.
+    channels_first: frozenset[int] = frozenset()
 
     def stage(self, index: int) -> range:
         """The layers of a stage."""
@@ -46,6 +51,8 @@ class Cutter:
     loss: Loss
     #: Whether random numbers go on from one stage to the next.
     hands_on_random: bool
+    #: Whether stages may lay out their images as is fastest.
+    free_layout: bool
 
     def cut(self, samples: Samples, wanted: tuple[int, ...] | None) -> Cut:
         """Collective. Cut the model, the same on every rank, by a first micro-batch."""
@@ -61,8 +68,26 @@ class Cutter:
             self._check(found, chosen)
             if self.comm.rank == 0:
                 log.info("stages begin with layers 0,%s, as asked", _spelled(chosen))
+        cut = self._cut_at(found, chosen, count=len(samples.targets))
+        if not self.free_layout or plain(samples.inputs).device.type != "cpu":
+            return cut
+        runs = [slice(run.start, run.stop) for run in map(cut.stage, range(stages))]
+        first = [
+            stage
+            for stage, run in enumerate(runs)
+            if prefers_channels_first(self.layers[run], found.outputs[run], samples=cut.samples)
+        ]
+        return replace(cut, channels_first=frozenset(first))
+
+    def _cut_at(self, found: Survey, chosen: tuple[int, ...], *, count: int) -> Cut:
         borders = tuple(self._border(found, start) for start in chosen)
-        return Cut((0, *chosen), len(self.layers), borders, samples=len(samples.targets))
+        return Cut((0, *chosen), len(self.layers), borders, samples=count)
+
+    def connect(self, chosen: tuple[int, ...], inputs: Tensor) -> Cut:
+        """What passes between the stages of a model in parts, whose cut is known already."""
+        found = survey_unseen(self.layers, inputs)
+        self._check(found, chosen)
+        return self._cut_at(found, chosen, count=len(inputs))
 
     def _places(self, found: Survey) -> list[int]:
         """The layers that a stage may begin with."""

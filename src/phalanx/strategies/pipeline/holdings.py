@@ -42,14 +42,16 @@ class Holdings:
                 for parameter in module.parameters():
                     self._shapes[parameter] = parameter.shape, dense_strides(parameter)
                     parameter.grad = None
-                    parameter.data = torch.empty(0, dtype=parameter.dtype)
+                    parameter.data = parameter.data.new_empty(0)
         if self._shapes:
             release_freed_memory()
 
     def collect(self) -> None:
         """Collective. Get the weights and buffers of every stage from the rank that has it."""
         for parameter, (shape, strides) in self._shapes.items():
-            parameter.data = torch.empty_strided(shape, strides, dtype=parameter.dtype)
+            parameter.data = torch.empty_strided(
+                shape, strides, dtype=parameter.dtype, device=parameter.device
+            )
         self._shapes.clear()
         for stage, module in enumerate(self._stages):
             for tensor in [*module.parameters(), *module.buffers()]:

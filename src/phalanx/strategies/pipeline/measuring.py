@@ -16,9 +16,11 @@ from torch import Tensor, nn
 from phalanx.comm.base import Communicator
 from phalanx.data.split import Samples
 from phalanx.strategies.base import Loss
-from phalanx.strategies.building_blocks.preserve import preserved
+from phalanx.strategies.building_blocks.preserve import preserved, settle
+from phalanx.strategies.building_blocks.randomness import random_state
 from phalanx.strategies.pipeline.balance import Link
 from phalanx.strategies.pipeline.transfer import Arrival, Form
+from phalanx.wording import a
 
 #: Rounds of measuring behind the first, which warms up: as many as fit in the seconds.
 _FEWEST_ROUNDS, _MOST_ROUNDS, _SECONDS = 3, 20, 0.25
@@ -39,19 +41,21 @@ class Survey:
 def survey(layers: Sequence[nn.Module], inputs: Tensor) -> Survey:
     """Send a micro-batch through all layers, and look at what comes out of each."""
     outputs: list[Form | str] = []
+    device = inputs.device if isinstance(inputs, Tensor) else torch.device("cpu")
     with preserved(layers), torch.no_grad():
-        random = torch.get_rng_state()
+        random = random_state(device)
         value: Any = inputs.clone()
         for layer in layers:
             value = layer(value)
-            outputs.append(_form(value, count=len(inputs)))
-        draws = not torch.equal(random, torch.get_rng_state())
+            outputs.append(form_of(value, count=len(inputs)))
+        draws = not torch.equal(random, random_state(device))
     return Survey(tuple(outputs), draws)
 
 
-def _form(value: Any, *, count: int) -> Form | str:
+def form_of(value: Any, *, count: int) -> Form | str:
+    """The form of a layer's output, or why a model cannot be cut behind it."""
     if not isinstance(value, Tensor):
-        return f"gives a {type(value).__name__}, not a tensor"
+        return f"gives {a(value)}, not a tensor"
     if not value.is_floating_point():
         return f"gives {value.dtype}, which has no gradient"
     if value.dim() == 0 or value.shape[0] != count:
@@ -109,7 +113,7 @@ class _Part:
     """Some layers, with the input that they get and the gradient that comes back to them."""
 
     def __init__(self, layers: Sequence[nn.Module]) -> None:
-        self._layers = layers
+        self._layers, self._all = layers, nn.ModuleList(layers)
         self._loss: Loss | None = None
         self._weights = [one for layer in layers for one in layer.parameters() if one.requires_grad]
 
@@ -128,19 +132,23 @@ class _Part:
         """A pass forward and one backward, which leaves all gradients as they are."""
         inputs = self._inputs.clone()  # layers may work in place
         wanted: list[Tensor] = list(self._weights)
-        started = time.perf_counter()
+        started = self._now()
         if self._trains:
             arrival = Arrival(inputs)
             wanted.append(arrival.anchor)
             inputs = arrival.tensor()
         output = self._forward(inputs)
-        between = time.perf_counter()
+        between = self._now()
         if not output.requires_grad:
             return Passes(between - started, 0.0)
         gradient = torch.ones_like(output)
-        then = time.perf_counter()
+        then = self._now()
         torch.autograd.grad(output, wanted, gradient, allow_unused=True)
-        return Passes(between - started, time.perf_counter() - then)
+        return Passes(between - started, self._now() - then)
+
+    def _now(self) -> float:
+        settle(self._all)
+        return time.perf_counter()
 
     def _forward(self, value: Any) -> Tensor:
         for layer in self._layers:

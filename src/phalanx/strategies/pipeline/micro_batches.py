@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from phalanx.data.batches import Batch, cut
+from phalanx.data.batches import Batch, cut, plain
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,18 @@ class Part:
 
     def inputs(self) -> Tensor:
         """What the first stage gets."""
-        return self.batch.part(self.index, self.of).inputs
+        inputs: Tensor = plain(self.batch.part(self.index, self.of).inputs)
+        return inputs
 
     def targets(self) -> Tensor:
         """What the last stage compares with."""
         batch = self.batch
-        targets = batch.source.targets.index_select(0, batch.indices[self.piece])
-        return targets.to(batch.dtype) if targets.is_floating_point() else targets
+        if not batch.source.has_targets:  # read as the inputs are: by workers, if there are any
+            own: Tensor = plain(batch.part(self.index, self.of).targets)
+            return own
+        taken = batch.source.take_targets(batch.indices[self.piece], dtype=batch.dtype)
+        targets: Tensor = plain(taken)
+        return targets if batch.device is None else targets.to(batch.device, non_blocking=True)
 
 
 def divide(*, stages: int, replicas: int, asked: int | None, shards: int | None) -> Division:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from phalanx.comm.base import Communicator
 from phalanx.errors import UsageError
+from phalanx.strategies.building_blocks.randomness import random_state, set_random_state
 from phalanx.strategies.pipeline.transfer import (
     ACTIVATION,
     GRADIENT,
@@ -45,12 +46,15 @@ class Border:
 class Previous:
     """The stage before this one."""
 
-    def __init__(self, comm: Communicator, border: Border, *, alive: int) -> None:
-        """At most `alive` activations are in use at a time."""
+    def __init__(
+        self, comm: Communicator, border: Border, *, alive: int, device: torch.device
+    ) -> None:
+        """At most `alive` activations are in use at a time, on a device."""
         source = comm.rank - 1
+        self._comm, self._device = comm, device
         self.border = border
-        self._activations = Incoming(comm, source, slots=alive + 1, tag=ACTIVATION)
-        self._states = Incoming(comm, source, slots=2, tag=RANDOM_STATE)
+        self._activations = Incoming(comm, source, slots=alive + 1, tag=ACTIVATION, device=device)
+        self._states = Incoming(comm, source, slots=2, tag=RANDOM_STATE, device=torch.device("cpu"))
         self._gradients = Outgoing(comm, source, tag=GRADIENT)
 
     def begin(self, counts: Sequence[int]) -> None:
@@ -59,22 +63,30 @@ class Previous:
         form = self.border.form
         self._activations.begin([form.elements(count) for count in counts], form.dtype)
         if self.border.random:
-            size = torch.get_rng_state().numel()
+            size = random_state(self._device).numel()
             self._states.begin([size] * len(counts), torch.uint8)
 
     def take(self, micro_batch: int) -> Tensor:
         """Wait for an activation; random numbers go on from where the stage before stopped."""
         flat = self._activations.take(micro_batch)
         if self.border.random:
-            torch.set_rng_state(self._states.take(micro_batch))
+            set_random_state(self._states.take(micro_batch), self._device)
         return self.border.form.shaped(flat, self._counts[micro_batch])
+
+    def receive(self, count: int) -> Tensor:
+        """Wait for the activation of so many samples, outside of a training step."""
+        form = self.border.form
+        flat = torch.empty(form.elements(count), dtype=form.dtype, device=self._device)
+        self._comm.receive(flat, self._comm.rank - 1, tag=ACTIVATION)
+        return form.shaped(flat, count)
 
     def give_back(self, micro_batch: int, gradient: Tensor | None) -> None:
         """Send the gradient of an activation; None, where it made no difference, is zero."""
         form = self.border.form
         self._gradients.settle(micro_batch - 1)
         if gradient is None:
-            message = torch.zeros(form.elements(self._counts[micro_batch]), dtype=form.dtype)
+            count = form.elements(self._counts[micro_batch])
+            message = torch.zeros(count, dtype=form.dtype, device=self._device)
         else:
             message = form.flat(gradient)
         self._gradients.send(micro_batch, message)
@@ -88,12 +100,13 @@ class Previous:
 class Next:
     """The stage behind this one."""
 
-    def __init__(self, comm: Communicator, border: Border) -> None:
+    def __init__(self, comm: Communicator, border: Border, *, device: torch.device) -> None:
         to = comm.rank + 1
+        self._comm, self._device = comm, device
         self.border = border
         self._activations = Outgoing(comm, to, tag=ACTIVATION)
         self._states = Outgoing(comm, to, tag=RANDOM_STATE)
-        self._gradients = Incoming(comm, to, slots=_GRADIENT_SLOTS, tag=GRADIENT)
+        self._gradients = Incoming(comm, to, slots=_GRADIENT_SLOTS, tag=GRADIENT, device=device)
 
     def begin(self, counts: Sequence[int]) -> None:
         """Be ready for micro-batches of so many samples."""
@@ -104,8 +117,18 @@ class Next:
 
     def send(self, micro_batch: int, activation: Tensor) -> None:
         """Hand an activation on, and with it the state of the random numbers."""
-        form = self.border.form
-        expected = (self._counts[micro_batch], *form.shape)
+        self._check(activation, self._counts[micro_batch])
+        self._activations.send(micro_batch, self.border.form.flat(activation))
+        if self.border.random:
+            self._states.send(micro_batch, random_state(self._device))
+
+    def hand_on(self, activation: Tensor, count: int) -> None:
+        """Send the activation of so many samples, outside of a training step."""
+        self._check(activation, count)
+        self._comm.send(self.border.form.flat(activation), self._comm.rank + 1, tag=ACTIVATION)
+
+    def _check(self, activation: Tensor, count: int) -> None:
+        expected = (count, *self.border.form.shape)
         if not isinstance(activation, Tensor) or tuple(activation.shape) != expected:
             came = getattr(activation, "shape", type(activation).__name__)
             raise UsageError(
@@ -113,9 +136,6 @@ class Next:
                 "expected from the first batch: cut the model behind a layer whose output has the "
                 "samples as its first dimension, and the same shape for each"
             )
-        self._activations.send(micro_batch, form.flat(activation))
-        if self.border.random:
-            self._states.send(micro_batch, torch.get_rng_state())
 
     def take_gradient(self, micro_batch: int) -> Tensor:
         """Wait for the gradient of an activation."""

@@ -12,11 +12,13 @@ from torch.autograd.grad_mode import _unsafe_preserve_version_counter
 
 from phalanx.clock import phase
 from phalanx.comm.base import Communicator
-from phalanx.comm.progress import progress
+from phalanx.comm.hosts import on_one_host
+from phalanx.comm.progress import INTERVAL, SELDOM, progress
 from phalanx.data.batches import Batch
-from phalanx.strategies.base import Outcome, Task
+from phalanx.models.in_parts import device_of
+from phalanx.strategies.base import Outcome, Task, number
 from phalanx.strategies.building_blocks.part_gradients import joined
-from phalanx.strategies.building_blocks.randomness import mix, seed_part
+from phalanx.strategies.building_blocks.randomness import mix, seed_all, seed_part
 from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
 from phalanx.strategies.pipeline.micro_batches import Part
 from phalanx.strategies.pipeline.neighbours import Border, Next, Previous
@@ -58,25 +60,34 @@ class StagePasses:
         layers: Sequence[nn.Module],
         borders: Sequence[Border],
         statistics: ShardedBuffers | None,
+        channels_first: bool = False,
     ) -> None:
-        """`borders` are all those of the pipeline; statistics come with fixed shards."""
+        """Collective. `borders` are all of the pipeline's; statistics come with fixed shards."""
+        self._channels_first = channels_first
+        self._interval = SELDOM if on_one_host(comm) else INTERVAL
         self._stage, self._stages = comm.rank, comm.size
         self._task = task
         self._layers = layers
         self._sharded_buffers = statistics
         self._buffers = tuple(buffer for layer in layers for buffer in layer.buffers())
         alive = self._stages - self._stage
+        self._device = device_of(task.model)
         self._previous = (
-            Previous(comm, borders[self._stage - 1], alive=alive) if self._stage else None
+            Previous(comm, borders[self._stage - 1], alive=alive, device=self._device)
+            if self._stage
+            else None
         )
-        self._next = Next(comm, borders[self._stage]) if alive > 1 else None
+        self._next = Next(comm, borders[self._stage], device=self._device) if alive > 1 else None
         self._alive: dict[int, _Alive] = {}
         self._outcomes: list[Outcome] = []
+        self._whole = 0.0  # the weight of the batch under way
         self.times = Times()
 
     def run(self, batch: Batch, parts: Sequence[Part]) -> Outcome:
         """Add to every `.grad` of the stage; the last stage has the outcome of its samples."""
-        self._batch_size, self._step = batch.size, batch.step
+        self._step = batch.step
+        if self._next is None:
+            self._whole = self._task.loss.whole(batch)
         self._parts = parts
         self._outcomes = []
         if self._sharded_buffers is not None:
@@ -92,6 +103,22 @@ class StagePasses:
         self.times.micro_batches += len(parts)
         return joined(self._outcomes)
 
+    @torch.inference_mode()
+    def outputs(self, inputs: Any) -> Tensor | None:
+        """What the model makes of some samples, on the last stage; nothing is kept for training.
+
+        While a stage computes, the one before it goes on to the next samples.
+        """
+        value: Tensor = inputs
+        if self._previous is not None:
+            value = self._previous.receive(len(inputs))
+        for layer in self._layers:
+            value = layer(value)
+        if self._next is None:
+            return value
+        self._next.hand_on(value, len(inputs))
+        return None
+
     @contextmanager
     def _messages(self, counts: Sequence[int]) -> Iterator[None]:
         """Be ready for those of a step, keep them moving meanwhile, and see that all are sent."""
@@ -101,7 +128,7 @@ class StagePasses:
         most = max(counts, default=0)
         large = any(one.border.form.bytes(most) >= _LARGE_MESSAGE for one in neighbours)
         if large:
-            progress().begin()
+            progress().begin(self._interval)
         try:
             yield
             if self._previous is not None:
@@ -141,7 +168,7 @@ class StagePasses:
         """Random numbers come from the shard; without shards each stage has its own for a part."""
         seed, border = self._task.seed, self._previous and self._previous.border
         if self._task.shards is None:
-            torch.default_generator.manual_seed(mix(seed, self._step, part.index, self._stage))
+            seed_all(mix(seed, self._step, part.index, self._stage))
         elif border is None or not border.random:
             seed_part(seed, self._step, part.index)
 
@@ -153,15 +180,20 @@ class StagePasses:
         with self._counted("wait"):
             received = self._previous.take(micro_batch)
         if not self._previous.border.gradients:
-            return received, None
+            return self._laid_out(received), None
         arrival = Arrival(received)
-        return arrival.tensor(), arrival
+        return self._laid_out(arrival.tensor()), arrival
+
+    def _laid_out(self, received: Tensor) -> Tensor:
+        """As this stage computes, which need not be how the stage before has sent it."""
+        return received.contiguous() if self._channels_first else received
 
     def _finish_forward(self, outputs: Tensor, targets: Tensor) -> Tensor:
         """The loss, and with it the outcome of a micro-batch."""
         loss: Tensor = self._task.loss.function(outputs, targets)
-        total = self._task.loss.total(loss.item(), len(targets))
-        self._outcomes.append(Outcome(loss=total, targets=targets, outputs=outputs.detach()))
+        weight = self._task.loss.weight(targets)
+        total = self._task.loss.total(number(loss), weight)
+        self._outcomes.append(Outcome(total, targets, outputs.detach(), weight))
         return loss
 
     def _backward(self, micro_batch: int) -> None:
@@ -176,8 +208,8 @@ class StagePasses:
 
     def _incoming_gradient(self, micro_batch: int, output: Tensor) -> Tensor | None:
         if self._next is None:
-            share = self._task.loss.share(self._parts[micro_batch].count, self._batch_size)
-            return output.new_tensor(share)
+            share = self._task.loss.share(self._parts[micro_batch].count, self._whole)
+            return torch.full_like(output, share)
         with self._counted("wait"):
             gradient = None
             if self._next.border.gradients:

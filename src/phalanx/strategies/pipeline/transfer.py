@@ -52,7 +52,7 @@ class Form:
         for dimension in reversed(self.order):
             strides[dimension] = step
             step *= sizes[dimension]
-        tensor = torch.empty(0, dtype=self.dtype)
+        tensor = flat.new_empty(0)
         return tensor.set_(flat.untyped_storage(), flat.storage_offset(), sizes, tuple(strides))
 
 
@@ -63,9 +63,12 @@ class Incoming:
     A message may be used until `slots` - 1 further ones have been taken.
     """
 
-    def __init__(self, comm: Communicator, source: int, *, slots: int, tag: int) -> None:
+    def __init__(
+        self, comm: Communicator, source: int, *, slots: int, tag: int, device: torch.device
+    ) -> None:
         self._comm = comm
         self._source = source
+        self._device = device
         self._tag = tag
         self._buffers: list[Tensor | None] = [None] * slots
         self._expected: dict[int, tuple[Tensor, Request]] = {}
@@ -91,7 +94,7 @@ class Incoming:
         slot = micro_batch % len(self._buffers)
         room = self._buffers[slot]
         if room is None or len(room) < size:
-            room = self._buffers[slot] = torch.empty(size, dtype=self._dtype)
+            room = self._buffers[slot] = torch.empty(size, dtype=self._dtype, device=self._device)
         buffer = room[:size]
         tag = tag_of(micro_batch, self._tag)
         self._expected[micro_batch] = buffer, self._comm.ireceive(buffer, self._source, tag=tag)
@@ -139,7 +142,7 @@ class Arrival:
         self._received = received
         self.gradient: Tensor | None = None
         #: What `torch.autograd.grad` may be asked about, to have it compute the gradient.
-        self.anchor = torch.empty(0, requires_grad=True)
+        self.anchor = torch.empty(0, requires_grad=True, device=received.device)
 
     def tensor(self) -> Tensor:
         """What to call the first layer with. It may change the received tensor in place."""

@@ -15,8 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
-#: `elementwise` and `channelwise` work on a slice of features or of channels as on the whole.
-Kind = Literal["layer", "norm", "dropout", "elementwise", "channelwise", "flatten", "unknown"]
+from phalanx.models.attention import CausalHeads
+
+#: `elementwise` and `channelwise` work on a slice of features or of channels as on the whole,
+#: `heads` on some heads of attention as on all.
+Kind = Literal[
+    "layer", "norm", "dropout", "elementwise", "channelwise", "heads", "flatten", "unknown"
+]
 
 _CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 _LAYERS = (nn.Linear, nn.Conv2d)
@@ -91,7 +96,7 @@ class ModuleSteps:
         kind = _kind_of_module(module)
         if _is_customised(module) or any(id(one) in self._tied for one in module.parameters()):
             return Step("unknown")
-        return Step(kind, name if kind in ("layer", "norm", "dropout") else "")
+        return Step(kind, name if kind in ("layer", "norm", "dropout", "heads") else "")
 
 
 def _kind_of_module(module: nn.Module) -> Kind:
@@ -102,6 +107,8 @@ def _kind_of_module(module: nn.Module) -> Kind:
         return "unknown" if getattr(module, "return_indices", False) else "channelwise"
     if type(module) is nn.Flatten:
         return "flatten" if (module.start_dim, module.end_dim) == (1, -1) else "unknown"
+    if type(module) is CausalHeads:
+        return "heads"
     for kinds, kind in ((_NORMS, "norm"), (_DROPOUTS, "dropout"), (_ELEMENTWISE, "elementwise")):
         if type(module) in kinds:
             return kind  # type: ignore[return-value]
@@ -119,13 +126,18 @@ def _is_customised(module: nn.Module) -> bool:
     return "forward" in vars(module) or any(hooks)
 
 
+class _Tracer(fx.Tracer):
+    def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
+        return type(m) is CausalHeads or super().is_leaf_module(m, module_qualified_name)
+
+
 def _trace(model: nn.Module) -> fx.Graph | None:
     """The graph of the model as it trains; None if it has none that holds for all inputs."""
     modes = [(module, module.training) for module in model.modules()]
     model.train()
     try:
         with torch.random.fork_rng(devices=[]):
-            return fx.Tracer().trace(model)
+            return _Tracer().trace(model)
     except Exception:  # whatever a model's own code does about tensors that have no values
         return None
     finally:

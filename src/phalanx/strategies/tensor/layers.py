@@ -129,7 +129,7 @@ class DropoutOnSlice:
         shape = list(input.shape)
         shape[self._dim] = self._width * unit
         # In the layout of the whole, for numbers are drawn in the order of memory.
-        noise = torch.ones(shape, dtype=input.dtype)
+        noise = torch.ones(shape, dtype=input.dtype, device=input.device)
         if noise.dim() == 4 and self._channels_last:
             noise = noise.contiguous(memory_format=torch.channels_last)
         noise = type(self._module).forward(self._module, noise)

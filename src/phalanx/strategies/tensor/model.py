@@ -11,7 +11,7 @@ from phalanx.comm.base import Communicator
 from phalanx.state import State
 from phalanx.state.model import BUFFERS, PARAMETERS, parameter_names
 from phalanx.state.optimizer import SCALARS, put_entry, read_groups
-from phalanx.state.parts import Part
+from phalanx.state.parts import Part, Portion
 from phalanx.strategies.tensor.collectives import Exchanger
 from phalanx.strategies.tensor.layers import ByInput, ByOutput, DropoutOnSlice, Guarded, Link
 from phalanx.strategies.tensor.pieces import find_pieces
@@ -47,24 +47,33 @@ class SplitModel:
         """Whether each rank has a piece of its own of this parameter."""
         return id(parameter) in self._by_tensor
 
-    def state(self) -> State:
-        """Copies of this rank's pieces, and of what its optimizer keeps about them."""
+    def portion(self, tensor: Tensor) -> Portion:
+        """What this rank has of a parameter or buffer while the model is split."""
+        piece = self._by_tensor.get(id(tensor))
+        return Portion(tuple(tensor.shape)) if piece is None else piece.portion
+
+    def state(self, *, copy: bool = True) -> State:
+        """This rank's pieces, and what its optimizer keeps about them; as copies, unless told
+        otherwise."""
         names = parameter_names(self._model, self._optimizer)
         state = read_groups(self._optimizer, names)
         for parameter, name in names.items():
-            state.tensors[f"{PARAMETERS}{name}"] = self._described(parameter, parameter)
+            state.tensors[f"{PARAMETERS}{name}"] = self._described(parameter, parameter, copy=copy)
             for entry, value in self._optimizer.state.get(parameter, {}).items():
                 if isinstance(value, Tensor):
                     is_piece = entry not in SCALARS
-                    value = self._described(parameter, value) if is_piece else value.clone()
+                    described = self._described(parameter, value, copy=copy) if is_piece else None
+                    value = value.clone() if described is None else described
                 put_entry(state, name, entry, value)
         for name, buffer in self._model.named_buffers():
-            state.tensors[f"{BUFFERS}{name}"] = self._described(buffer, buffer)
+            state.tensors[f"{BUFFERS}{name}"] = self._described(buffer, buffer, copy=True)
         return state
 
-    def _described(self, owner: Tensor, value: Tensor) -> Part:
+    def _described(self, owner: Tensor, value: Tensor, *, copy: bool) -> Part:
         piece = self._by_tensor.get(id(owner))
-        return value.detach().clone() if piece is None else piece.describe(value)
+        if piece is None:
+            return value.detach().clone() if copy else value.detach()
+        return piece.describe(value, copy=copy)
 
     def split(self) -> None:
         """Keep this rank's pieces alone; nothing to do if that is so already."""
@@ -82,6 +91,10 @@ class SplitModel:
             return
         for piece in self._pieces:
             piece.join(self._comm)
+        self.unhook()
+
+    def unhook(self) -> None:
+        """Give modules their own forward passes again."""
         for module, _ in self._forwards:
             del module.forward
         self._is_split = False

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 
 from phalanx.comm.base import Communicator
 from phalanx.exchange.views import dense_strides
-from phalanx.state.parts import Part, along
+from phalanx.state.parts import Part, Portion, along
 from phalanx.strategies.tensor.collectives import narrow
 from phalanx.strategies.tensor.plan import Split
 
@@ -53,16 +53,24 @@ class Piece:
         mine = self.tensor.detach().movedim(self._dim, 0).contiguous()
         everyone = mine.new_empty((sum(self._sizes), *mine.shape[1:]))
         comm.allgather(mine, everyone, counts=self._sizes)
-        whole = torch.empty_strided(self._shape, self._strides, dtype=mine.dtype)
+        whole = torch.empty_strided(
+            self._shape, self._strides, dtype=mine.dtype, device=mine.device
+        )
         whole.movedim(self._dim, 0).copy_(everyone)
         self._replace(whole)
 
-    def describe(self, value: Tensor) -> Part:
-        """A copy of this rank's piece, or of what an optimizer keeps about it, with where it lies
-        in the whole; what is whole already stays so."""
+    def describe(self, value: Tensor, *, copy: bool = True) -> Part:
+        """This rank's piece, or what an optimizer keeps about it, with where it lies in the whole;
+        what is whole already stays so."""
         if value.shape == self._shape:
-            return value.detach().clone()
-        return along(value, self._dim, start=self._mine.start, shape=tuple(self._shape))
+            return value.detach().clone() if copy else value.detach()
+        start, shape = self._mine.start, tuple(self._shape)
+        return along(value, self._dim, start=start, shape=shape, copy=copy)
+
+    @property
+    def portion(self) -> Portion:
+        """What of the whole this rank has."""
+        return Portion(tuple(self._shape), self._dim, self._mine.start)
 
     def _part(self, whole: Tensor) -> Tensor:
         return narrow(whole, self._dim, self._mine).clone()
@@ -73,7 +81,7 @@ class Piece:
         # Autograd may remember the old shape, for a graph that somebody keeps. Another dtype in
         # between makes it forget.
         other = torch.float32 if tensor.dtype != torch.float32 else torch.float64
-        tensor.data = torch.empty(0, dtype=other)
+        tensor.data = torch.empty(0, dtype=other, device=tensor.device)
         tensor.data = data
 
 

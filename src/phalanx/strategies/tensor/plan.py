@@ -4,6 +4,9 @@ Two layers that follow each other are split as a pair: the first by its outputs,
 inputs, and whatever lies between works on slices. Their ranks meet once in a forward pass, for the
 sum of the second's outputs, and once in a backward pass, for the gradient of the first's inputs. A
 layer without a partner costs two meetings of its own, and so stays whole if it is small.
+
+The layers around the heads of attention are such a pair: each rank has some heads, with their part
+of the layer that makes queries, keys and values, and of the one that reads what the heads make.
 """
 
 from collections.abc import Sequence
@@ -14,6 +17,7 @@ from typing import Literal
 from torch import nn
 
 from phalanx.data.batches import cut
+from phalanx.models.attention import CausalHeads
 from phalanx.strategies.base import TextTable
 from phalanx.strategies.tensor.graph import Run, Step, find_runs
 
@@ -26,7 +30,9 @@ _WORTH_SPLITTING = 4096
 
 @dataclass(frozen=True)
 class Split:
-    """How one module is split: `width` channels or features, cut evenly, `unit` elements each."""
+    """How one module is split: `width` channels, features or heads, cut evenly, `unit` elements
+    each.
+    """
 
     name: str
     how: How
@@ -51,8 +57,10 @@ class Pair:
     first: Step
     second: Step
     between: tuple[Split, ...]
-    #: How many inputs of the second belong to one output of the first.
-    unit: int
+    #: What is cut: outputs of the first, or heads of attention.
+    width: int
+    #: How many outputs of the first, and inputs of the second, belong to one of these.
+    units: tuple[int, int]
 
 
 def make_plan(model: nn.Module, ranks: int) -> tuple[Split, ...]:
@@ -96,6 +104,9 @@ def _choose_pairs(
 def _pair(steps: Sequence[Step], modules: dict[str, nn.Module], *, ranks: int) -> Pair | None:
     """The pair of the first and the last step, if all between them works on slices."""
     first, second = modules[steps[0].name], modules[steps[-1].name]
+    heads = [modules[step.name] for step in steps if step.kind == "heads"]
+    if heads:
+        return _pair_around(heads, steps, modules, ranks=ranks)
     width = _outputs(first)
     if width < ranks:
         return None
@@ -115,7 +126,27 @@ def _pair(steps: Sequence[Step], modules: dict[str, nn.Module], *, ranks: int) -
     fits = _inputs(second) % width == 0 if flattened else _inputs(second) == width
     if not fits or images != isinstance(second, nn.Conv2d):
         return None
-    return Pair(steps[0], steps[-1], tuple(between), unit=_inputs(second) // width)
+    units = (1, _inputs(second) // width)
+    return Pair(steps[0], steps[-1], tuple(between), width=width, units=units)
+
+
+def _pair_around(
+    heads: Sequence[nn.Module],
+    steps: Sequence[Step],
+    modules: dict[str, nn.Module],
+    *,
+    ranks: int,
+) -> Pair | None:
+    """The pair of the layers before and behind heads of attention, if nothing else is between."""
+    first, second = modules[steps[0].name], modules[steps[-1].name]
+    if len(steps) != 3 or not isinstance(heads[0], CausalHeads):
+        return None
+    if isinstance(first, nn.Conv2d) or isinstance(second, nn.Conv2d):
+        return None
+    size = heads[0].size
+    width, units = _inputs(second) // size, (size * CausalHeads.parts, size)
+    fits = _outputs(first) == width * units[0] and _inputs(second) == width * units[1]
+    return Pair(steps[0], steps[-1], (), width, units) if fits and width >= ranks else None
 
 
 def _split_between(step: Step, module: nn.Module, *, width: int, images: bool) -> Split | None:
@@ -133,12 +164,12 @@ def _split_pair(
     pair: Pair, modules: dict[str, nn.Module], *, container: str | None
 ) -> tuple[Split, ...]:
     first, second = pair.first.name, pair.second.name
-    width = _outputs(modules[first])
     images = [isinstance(modules[name], nn.Conv2d) for name in (first, second)]
+    width, units = pair.width, pair.units
     return (
-        Split(first, "output", width, partner=second, images=images[0], container=container),
+        Split(first, "output", width, units[0], second, images=images[0], container=container),
         *pair.between,
-        Split(second, "input", width, unit=pair.unit, partner=first, images=images[1]),
+        Split(second, "input", width, unit=units[1], partner=first, images=images[1]),
     )
 
 

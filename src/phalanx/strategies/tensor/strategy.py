@@ -8,7 +8,7 @@ gradients.
 
 The model is split during steps alone: `sync` makes it whole, with its own forward passes, and the
 next step splits it again. The optimizer's state stays in pieces, of which `state` says what they
-are.
+are. A model in parts (`phalanx.in_parts`) stays split, and no rank ever has it as a whole.
 """
 
 from collections.abc import Sequence
@@ -20,10 +20,17 @@ from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.data.batches import Batch, cut
 from phalanx.exchange.flat import FlatParameters
+from phalanx.models.in_parts import device_of, is_in_parts
 from phalanx.state import State
 from phalanx.strategies.base import Outcome, Strategy, Task, TextTable, Worker
 from phalanx.strategies.building_blocks.clipping import clip_factor
 from phalanx.strategies.building_blocks.in_pieces import guard, mark_in_pieces
+from phalanx.strategies.building_blocks.initial_parts import (
+    InitialParts,
+    check_optimizer,
+    give_up,
+    make_room,
+)
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
 from phalanx.strategies.building_blocks.replica_groups import Groups, arrange_replicas
 from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
@@ -36,6 +43,7 @@ from phalanx.strategies.building_blocks.whole_model import (
 )
 from phalanx.strategies.rules import check_bound
 from phalanx.strategies.tensor.model import SplitModel
+from phalanx.strategies.tensor.parts import TensorParts
 from phalanx.strategies.tensor.plan import make_plan, plan_table
 
 
@@ -58,7 +66,11 @@ class TensorWorker(Worker):
     def __init__(self, comm: Communicator, task: Task, groups: Groups) -> None:
         self._task = task
         self._groups = groups
-        broadcast_model(comm, task.model)
+        initial = InitialParts(comm, task.model) if is_in_parts(task.model) else None
+        if initial is None:
+            broadcast_model(comm, task.model)
+        else:
+            check_optimizer(task.optimizer)
         ranks = groups.members.size
         # Of rank 0: what tracing finds could depend on more than the model.
         plan = comm.broadcast_object(make_plan(task.model, ranks))
@@ -66,6 +78,8 @@ class TensorWorker(Worker):
         self._split = SplitModel(task.model, plan, comm=groups.members, optimizer=task.optimizer)
         self._split.split()
         self._flat = FlatParameters(task.model)
+        if initial is not None:
+            self._make_part(initial)
         self._whole_model = WholeModel(replace(task, clip_norm=None), self._flat)
         shards = groups.replicas if task.shards is None else task.shards
         parts = cut(shards, groups.replicas)[groups.replica]
@@ -80,8 +94,23 @@ class TensorWorker(Worker):
             rows=[0] * (parts.stop - parts.start),
             statistics=self._sharded_buffers,
         )
-        self._split.join()  # the model is the user's until the first step
+        self._join()  # the model is the user's until the first step
         self._guard = guard(task.optimizer)
+
+    def _make_part(self, initial: InitialParts) -> None:
+        """Make this rank's pieces of a model in parts, which stays split from here on."""
+        parameters = list(self._task.model.parameters())
+        make_room(parameters)  # for what is not trained
+        initial.fill(parameters, self._split.portion)
+        initial.finish()
+        self.model_parts = TensorParts(self._task, self._split, self._groups)
+        if self._groups.members.size > 1:
+            mark_in_pieces(self._task.optimizer)
+
+    def _join(self) -> None:
+        """Collective. Make the model whole, unless it is in parts."""
+        if self.model_parts is None:
+            self._split.join()
 
     def step(self, batch: Batch) -> Outcome:
         self._split.split()
@@ -115,8 +144,9 @@ class TensorWorker(Worker):
 
     def _clip(self, limit: float) -> None:
         """Collective. Clip by the norm over all pieces, and over whole parameters once."""
-        split = torch.zeros(1, dtype=torch.float64)
-        whole = torch.zeros(1, dtype=torch.float64)
+        device = device_of(self._task.model)
+        split = torch.zeros(1, dtype=torch.float64, device=device)
+        whole = torch.zeros(1, dtype=torch.float64, device=device)
         for block in self._flat.blocks:
             for parameter, gradient in zip(
                 block.layout.parameters, block.row_views[0], strict=True
@@ -134,12 +164,12 @@ class TensorWorker(Worker):
         if self._sharded_buffers is None:
             average_buffers(self._groups.peers, self._task.model)
         with phase("gather"):
-            self._split.join()
+            self._join()
 
     def state(self) -> State:
         if self._sharded_buffers is None:
             average_buffers(self._groups.peers, self._task.model)
-        return self._split.state()
+        return self._split.state(copy=self.model_parts is None)
 
     def load(self, state: State) -> None:
         """The model is whole until the next step, which cuts it and its optimizer's state."""
@@ -147,8 +177,12 @@ class TensorWorker(Worker):
         load_whole(self._task, state)
 
     def close(self) -> None:
-        self._split.join()
-        self._flat.release()
+        if self.model_parts is None:
+            self._split.join()
+            self._flat.release()
+        else:
+            self._split.unhook()
+            give_up(self._task.model.parameters())
         self._guard.remove()
         self._groups.free()
 

@@ -1,0 +1,1 @@
+"""Commands to see and decide by: reports, plots, sweeps, advice."""

@@ -1,0 +1,1 @@
+"""A call as mpi4py's operations. Start reading at translation.py."""

@@ -1,0 +1,1 @@
+"""Samples as users have them: torch's data sets, streams and arrays, in any nest of tensors."""

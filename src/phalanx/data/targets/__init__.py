@@ -1,0 +1,1 @@
+"""What there is to learn: the task that targets are of, found from them, and their scale."""

@@ -1,0 +1,5 @@
+"""`horovod.torch.elastic.sampler`."""
+
+from phalanx.horovod.api.sampler import ElasticSampler
+
+__all__ = ["ElasticSampler"]

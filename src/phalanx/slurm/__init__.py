@@ -1,0 +1,1 @@
+"""Slurm jobs: their scripts, what Slurm says of them, and what they print. No torch."""

@@ -1,0 +1,1 @@
+"""What is looked at before a training does harm: its arguments, its loss, the ranks it is on."""

@@ -1,0 +1,1 @@
+"""What tasks are measured by: errors of numbers, right and wrong labels, their order, baselines."""

@@ -1,0 +1,1 @@
+"""What a Trainer's larger methods do, each in a file of its own."""
