@@ -10,11 +10,8 @@ unexport PYTHONDONTWRITEBYTECODE
 FAULTS ?= 200
 SEED ?= 1
 
-#: Tests that mostly start processes and wait for them: CI runs them beside the others.
-JOBS := tests/benchmarks tests/chaos tests/cli tests/docs tests/examples tests/hosts tests/package
-
-.PHONY: help demo test test-jobs test-others test-all test-keras test-system
-.PHONY: random-models fuzz chaos check docs package bench bench-network clean
+.PHONY: help demo test test-long test-keras test-system
+.PHONY: chaos check docs package bench bench-network clean
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/'
@@ -22,26 +19,18 @@ help:  ## what there is
 demo: .venv/installed  ## two ranks beside one process and DDP; the same bits, also after a kill -9
 	$(BIN)/python examples/demo.py
 
-test: check test-jobs test-others  ## style, types and all tests
-
-test-jobs: .venv/installed-dev  ## of these: commands, examples, hosts, faults
-	tools/pytest-again $(BIN)/python $(JOBS)
-
-test-others: .venv/installed-dev  ## of these: all others
-	tools/pytest-again $(BIN)/python $(addprefix --ignore=,$(JOBS))
-
-test-all: check  ## the same, and exports of the largest models
-	PHALANX_TEST_ALL=1 tools/pytest-again $(BIN)/python
+test: check  ## style, types and all tests that guard a landing
+	$(BIN)/python -m tools.suite test
 
 test-keras: .venv-keras/installed  ## Keras on JAX and TensorFlow; `make test` has it on torch
-	KERAS_BACKENDS='jax tensorflow' tools/pytest-again .venv-keras/bin/python tests/keras/test_keras.py tests/keras/test_migration.py
+	KERAS_BACKENDS='jax tensorflow' .venv-keras/bin/python -m tools.suite keras tests/keras/test_keras.py tests/keras/test_migration.py
+
+test-long: .venv/installed-dev  ## what takes minutes: largest exports, 1,000 damaged files a reader, 200 random models, faults
+	PHALANX_TEST_LONG=1 $(BIN)/python -m tools.suite long -m long
 
 test-system: .venv/installed-dev .venv/installed-docs  ## what needs Debian packages: tmux, Slurm, Chromium, tc (installed, if run as root)
 	tools/system-packages tmux slurm-wlm munge libpmix-dev chromium chromium-driver iproute2
-	PHALANX_TEST_SYSTEM=1 tools/pytest-again $(BIN)/python -m system
-
-fuzz: .venv/installed-dev  ## 1,000 damaged files for each reader: refused, or read right
-	PHALANX_FUZZ=1000 $(BIN)/python -m pytest tests/fuzz
+	PHALANX_TEST_SYSTEM=1 $(BIN)/python -m tools.suite system -m system
 
 chaos: .venv/installed-dev  ## 200 random faults: killed ranks, stopped ones, full disks; a table of what came of them
 	$(BIN)/python -m tests.chaos --faults $(FAULTS) --seed $(SEED)
@@ -54,9 +43,6 @@ check: .venv/installed-dev  ## style, types and the direction of imports
 
 package: .venv/bin/python  ## the wheel and the source archive, checked; the wheel alone trains
 	$(BIN)/python tools/package.py
-
-random-models: .venv/installed-dev  ## 200 random models: plain torch and ranks agree
-	PHALANX_RANDOM_MODELS=200 $(BIN)/python -m pytest tests/strategies/test_random_models.py
 
 docs: .venv/installed-docs  ## the documentation as a site, to be read without a network: build/site/index.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -12,6 +12,7 @@ import torch
 
 from phalanx.comm.base import Communicator, Request
 from phalanx.comm.single import SingleCommunicator
+from tests.tiers import reason_to_skip
 
 pytest_plugins = ["pytester", "tests.ranks", "tests.commands", "tests.job_commands"]
 
@@ -19,9 +20,10 @@ pytest_plugins = ["pytester", "tests.ranks", "tests.commands", "tests.job_comman
 def pytest_configure(config: pytest.Config) -> None:
     # Some virtual machines announce AMX and trap on it, and torch then dies of bfloat16.
     os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
-    # Whoever runs the tests in the background has them ignore it, and so all that they start.
+    # Whoever runs the tests in the background has them ignore these, and so all that they start.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     if config.getoption("--ranks-worker"):
         torch.set_num_threads(1)  # the ranks share the cores
 
@@ -30,9 +32,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Leave out what makes no sense, and what two ranks show as well as one or four."""
     items[:] = [item for item in items if _makes_sense(item)]
     for item in items:
-        needed = item.get_closest_marker("system")
-        if needed is not None and os.environ.get("PHALANX_TEST_SYSTEM") != "1":
-            reason = f"needs Debian's {', '.join(needed.args)}: `make test-system` runs it"
+        reason = reason_to_skip(item)
+        if reason is not None:
             item.add_marker(pytest.mark.skip(reason=reason))
 
 

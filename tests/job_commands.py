@@ -1,7 +1,10 @@
 """A pytest plugin to run the command line inside of a test's job: nothing has to be started."""
 
+import inspect
 import io
 import logging
+import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -38,6 +41,8 @@ def on_ranks(
     monkeypatch.chdir(shared_path)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("PHALANX_TERMINAL", "0")
+    # Whoever starts a program chooses how it fails; here that is pytest, for all tests of the job.
+    monkeypatch.setattr("phalanx.cli.start.end_job_on_uncaught_errors", lambda: None)
 
     def run(*arguments: object, alone: bool = False) -> Said:
         with monkeypatch.context() as here:
@@ -59,10 +64,23 @@ def _run(arguments: list[str]) -> Said:
 
 @contextmanager
 def _left_as_it_was() -> Iterator[None]:
-    """Undo what a command sets for its whole process."""
+    """Undo what a command sets for its whole process, and see that there is no more of it."""
+    hooks = _hooks()
+    hook = sys.excepthook  # typer sets its own with every call
     log, threads = logging.getLogger("phalanx"), torch.get_num_threads()
     handlers, level = list(log.handlers), log.level
     yield
     log.handlers[:] = handlers
     log.setLevel(level)
     torch.set_num_threads(threads)
+    sys.excepthook = hook
+    assert _hooks() == hooks
+
+
+def _hooks() -> list[object]:
+    """What other tests of the same job would notice."""
+    handlers = [signal.getsignal(number) for number in signal.valid_signals()]
+    kinds = [kind for kind in vars(torch.optim).values() if isinstance(kind, type)]
+    # torch wraps a step itself, when the first optimizer of a class is made.
+    steps = [inspect.unwrap(kind.step) for kind in kinds if hasattr(kind, "step")]
+    return [sys.excepthook, sys.exit, vars(SystemExit)["code"], *handlers, *steps]

@@ -173,7 +173,7 @@ class _Job:
             time.sleep(0.005)
 
     def whereabouts(self, test: str) -> str:
-        """Where each rank is, with the stacks of those that have not finished the test."""
+        """Where each rank is, with the Python stack of each."""
         self._ask_for_stacks()
         lines = []
         for rank, log in enumerate(self.logs):
@@ -181,7 +181,7 @@ class _Job:
             place = "in no test" if log.test is None else f"in {log.test}"
             lines.append(f"rank {rank} was {'done with it' if done else place}")
             stack = log.path.with_suffix(".stack")
-            if not done and stack.exists():
+            if stack.exists():
                 lines.append(stack.read_text())
         return "\n".join(lines)
 

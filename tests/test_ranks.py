@@ -61,14 +61,20 @@ def test_exiting():
 
 
 @pytest.mark.ranks(2)
-def test_stalling():
-    if world.rank == 0:
-        time.sleep(3600)
-
-
-@pytest.mark.ranks(2)
 def test_passing_at_last():
     assert world.allreduce(1) == 2
+
+
+@pytest.mark.ranks(3)
+def test_stalling():
+    if world.rank == 1:
+        time.sleep(3600)
+    world.Barrier()
+
+
+@pytest.mark.ranks(3)
+def test_passing_after_it():
+    assert world.allreduce(1) == 3
 
 
 @pytest.mark.ranks(1)
@@ -116,9 +122,14 @@ def failure(result: pytest.RunResult, test: str) -> str:
 
 
 def test_outcomes(result: pytest.RunResult) -> None:
-    result.assert_outcomes(passed=4, failed=5, skipped=1, xfailed=1, errors=1)
+    result.assert_outcomes(passed=5, failed=5, skipped=1, xfailed=1, errors=1)
     text = result.stdout.str()
-    for name in ("test_passing[2 ranks]", "test_passing_at_last[2 ranks]", "test_alone[1 rank]"):
+    for name in (
+        "test_passing[2 ranks]",
+        "test_passing_at_last[2 ranks]",
+        "test_passing_after_it[3 ranks]",
+        "test_alone[1 rank]",
+    ):
         assert f"PASSED test_it.py::{name}" in text
     result.stdout.fnmatch_lines(["SKIPPED * test_it.py:*: for a reason"])
     assert "@pytest.mark.ranks" in failure(result, "ERROR at setup of test_without_mark")
@@ -151,9 +162,9 @@ def test_a_rank_that_exits_is_reported(result: pytest.RunResult) -> None:
 def test_a_stall_is_reported(result: pytest.RunResult) -> None:
     text = failure(result, "test_stalling")
     assert "no progress on any rank for 10 s" in text
-    assert "rank 0 was in test_it.py::test_stalling[2 ranks]" in text
-    assert "in test_stalling\n" in text
-    assert "rank 1 was done with it" in text
+    for rank in range(3):
+        assert f"rank {rank} was in test_it.py::test_stalling[3 ranks]" in text
+    assert text.count("in test_stalling\n") == 3, "a stack of each rank"
 
 
 def test_a_job_that_cannot_start_is_told_once(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def loss_of_plain_torch(workload: str) -> float | None:
 @pytest.mark.parametrize(
     ("row", "workload"),
     [
-        ("pipelining tuned, bound", "pipeline-transformer"),
+        pytest.param("pipelining tuned, bound", "pipeline-transformer", marks=pytest.mark.long),
         ("DTensor tuned, bound", "tensor-transformer"),
     ],
 )

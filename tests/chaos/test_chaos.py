@@ -1,6 +1,5 @@
-"""A few of the faults of `make chaos`; with PHALANX_CHAOS as many as that says."""
+"""A few of the faults of `make chaos`, and 200 in `make test-long`."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,9 @@ from tests.chaos.job import shown
 from tests.chaos.table import rows, text
 from tests.chaos.trial import Outcome, Undisturbed, try_out
 from tests.chaos.writers import kill_writers
+from tests.tiers import many, more_when_long
 
-FAULTS = int(os.environ.get("PHALANX_CHAOS", "6"))
+FAULTS = many(3, long=200)
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +19,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     return Undisturbed(tmp_path_factory.mktemp("undisturbed"))
 
 
+@more_when_long
 @pytest.mark.parametrize("number", range(FAULTS))
 def test_a_fault(tmp_path: Path, undisturbed: Undisturbed, number: int) -> None:
     fault = draw(1, number)
@@ -28,8 +29,9 @@ def test_a_fault(tmp_path: Path, undisturbed: Undisturbed, number: int) -> None:
         pytest.skip(outcome.skipped)
 
 
+@more_when_long
 def test_a_training_that_is_killed_while_it_writes(tmp_path: Path) -> None:
-    assert kill_writers(tmp_path, FAULTS, seed=1) == []
+    assert kill_writers(tmp_path, many(5, long=200), seed=1) == []
 
 
 def test_faults_follow_from_a_seed() -> None:

@@ -1,5 +1,7 @@
 import threading
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import final
 
 import numpy as np
@@ -40,8 +42,51 @@ def numbers(count: int) -> tuple[Split, Numbers]:
     return Split(source, torch.arange(count)), source
 
 
-def test_the_same_part_of_the_next_batch_is_fetched_meanwhile() -> None:
+@pytest.fixture
+def fetches_take(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Has the clock go on by so many seconds from one look to the next."""
+
+    def take(seconds: float) -> None:
+        now = iter(seconds * look for look in range(1_000_000))
+        clock = SimpleNamespace(perf_counter=lambda: next(now))
+        monkeypatch.setattr("phalanx.data.loading.thread.time", clock)
+
+    return take
+
+
+def test_what_takes_a_while_is_fetched_in_a_thread(fetches_take: Callable[[float], None]) -> None:
+    fetches_take(0.01)
+    split, source = numbers(20)
+    for batch in batches(split, batch_size=4, seed=0, epoch=0, shuffle=False):
+        batch.part(1, of=2)
+    # Two have to be slow before that is known, and the third was not asked for by then.
+    assert [in_main for _, in_main in source.taken] == [True, True, True, False, False]
+    assert [indices[0] for indices, _ in source.taken] == [2, 6, 10, 14, 18]
+
+
+def test_what_is_quick_is_fetched_where_it_is_needed(
+    fetches_take: Callable[[float], None],
+) -> None:
+    fetches_take(0.0001)
+    split, source = numbers(96)
+    for batch in batches(split, batch_size=4, seed=0, epoch=0, shuffle=False):
+        batch.whole()
+    fetches_take(10.0)  # a mishap
+    split.take(torch.arange(4))
+    fetches_take(0.0001)
+    for batch in batches(split, batch_size=4, seed=0, epoch=1, shuffle=False):
+        batch.whole()
+    assert all(in_main for _, in_main in source.taken)
+
+
+def test_the_same_part_of_the_next_batch_is_fetched_meanwhile(
+    fetches_take: Callable[[float], None],
+) -> None:
+    fetches_take(0.01)
     split, source = numbers(10)
+    split.fetch(torch.arange(1))
+    split.fetch(torch.arange(1))
+    source.taken.clear()
     seen = []
     for batch in batches(split, batch_size=4, seed=0, epoch=0, shuffle=False):
         samples = batch.part(1, of=2)
@@ -51,8 +96,14 @@ def test_the_same_part_of_the_next_batch_is_fetched_meanwhile() -> None:
     assert source.taken == [([2, 3], False), ([6, 7], False), ([9], False)]
 
 
-def test_several_parts_are_fetched_for_a_rank_that_has_several() -> None:
+def test_several_parts_are_fetched_for_a_rank_that_has_several(
+    fetches_take: Callable[[float], None],
+) -> None:
+    fetches_take(0.01)
     split, source = numbers(8)
+    split.fetch(torch.arange(1))
+    split.fetch(torch.arange(1))
+    source.taken.clear()
     for batch in batches(split, batch_size=4, seed=0, epoch=0, shuffle=False):
         assert [batch.part(part, of=4).targets.tolist() for part in (0, 1)] == [
             [int(batch.indices[0])],
@@ -70,8 +121,13 @@ def test_parts_may_be_cut_otherwise_in_the_next_batch() -> None:
     assert second.part(0, of=2).targets.tolist() == [4, 5]
 
 
-def test_an_error_of_the_thread_is_raised_where_the_samples_are_taken() -> None:
+def test_an_error_of_the_thread_is_raised_where_the_samples_are_taken(
+    fetches_take: Callable[[float], None],
+) -> None:
+    fetches_take(0.01)
     split, _ = numbers(100)
+    split.fetch(torch.arange(1))
+    split.fetch(torch.arange(1))
     *_, before, last = batches(split, batch_size=10, seed=0, epoch=0, shuffle=False)
     before.part(1, of=2)
     assert last.part(0, of=2).targets.tolist() == [90, 91, 92, 93, 94]

@@ -33,6 +33,7 @@ NOT_RUN = {
 }
 #: Commands that take long to start, and the tests that run such ones.
 LONG = {
+    "phalanx verify --dataset digits --model simplecnn": "tests/cli/observe/test_verify.py",
     "phalanx doctor --devices": "tests/observe/doctor/test_devices.py",
     "phalanx compare --strategies all --ranks 2": "tests/cli/test_compare.py",
     "phalanx compare --strategies single,allreduce,central --ranks 2 --epochs 10": (

@@ -1,10 +1,9 @@
 """Damaged files, for every reader: an error that a person can read, or the right result.
 
-A few in each run of the tests; `make fuzz` reads 1,000 of each kind. Whatever goes wrong is named
-by its number, which makes the same file again: `PHALANX_FUZZ=NUMBER` reads up to there.
+Some in each run of the tests; `make test-long` reads 1,000 of each kind. Whatever goes wrong is
+named by its number, which makes the same file again.
 """
 
-import os
 import shutil
 import warnings
 from pathlib import Path
@@ -19,8 +18,9 @@ pytest.importorskip("PIL")
 from tests.fuzz import arrays, checkpoints, pictures, texts
 from tests.fuzz.child import read_all
 from tests.fuzz.mutations import Seed, damaged
+from tests.tiers import LONG, many, more_when_long
 
-COUNT = int(os.environ.get("PHALANX_FUZZ", "25"))
+COUNT = many(50, long=1000)
 
 
 class Reader(Protocol):
@@ -71,6 +71,7 @@ def test_files_that_are_valid_are_read(name: str, tmp_path: Path) -> None:
         READERS[name].read(folder, file)
 
 
+@more_when_long
 @pytest.mark.parametrize("name", READERS)
 def test_damaged_files_are_refused_or_read_right(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -83,6 +84,6 @@ def test_damaged_files_are_refused_or_read_right(
 
     figures = read_all(read, COUNT)
     with capsys.disabled():
-        if "PHALANX_FUZZ" in os.environ:
+        if LONG:
             print(f"\n{name}: {figures}")
     assert figures.failures == []

@@ -36,7 +36,11 @@ class Layout:
 
 
 #: Three hosts, because one between two others both receives and passes on.
-LAYOUTS = [Layout((2, 2)), Layout((2, 1)), Layout((2, 1, 1), by="node")]
+LAYOUTS = [
+    pytest.param(Layout((2, 2)), marks=pytest.mark.long),
+    Layout((2, 1)),
+    Layout((2, 1, 1), by="node"),
+]
 
 
 @dataclass(frozen=True)

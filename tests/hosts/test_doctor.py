@@ -3,9 +3,12 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.hosts.network import Network
 
 
+@pytest.mark.long
 def test_hosts_are_reached_compared_and_measured(hosts: Network, tmp_path: Path) -> None:
     first, second, _ = hosts.names
     done = hosts.on_first(

@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.hosts.network import Network
 
 STOPPING = """
@@ -23,6 +25,7 @@ class Stopping(nn.Module):
 """
 
 
+@pytest.mark.long
 def test_the_other_host_says_for_whom_it_waits(hosts: Network, tmp_path: Path) -> None:
     model, run = tmp_path / "stopping.py", tmp_path / "run"
     model.write_text(STOPPING)

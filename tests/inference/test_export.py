@@ -1,6 +1,5 @@
 """Exported models compute what the model does."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -15,14 +14,13 @@ from phalanx.inference.export_formats import FORMATS, find_format
 
 ONNX, TORCH = FORMATS["onnx"], FORMATS["torch"]
 
-#: A model of each family, on samples as small as it takes. Exporters are slow: those that are not
-#: tried in every run, about a minute and a half, are with PHALANX_TEST_ALL=1.
+#: A model of each family, on samples as small as it takes. Exporters are slow: most are `long`.
 FAMILIES: dict[str, tuple[int, ...]] = {
     "mlp": (1, 8, 8),
     "lenet5": (1, 32, 32),
     "resnet20": (3, 8, 8),
 }
-MORE_FAMILIES = {
+MORE_FAMILIES: dict[str, tuple[int, ...]] = {
     "logistic": (4,),
     "simplecnn": (1, 8, 8),
     "alexnet": (3, 64, 64),
@@ -33,8 +31,6 @@ MORE_FAMILIES = {
     "inception-v3": (3, 75, 75),
     "mobilenet-v1": (3, 32, 32),
 }
-if os.environ.get("PHALANX_TEST_ALL", "0") != "0":
-    FAMILIES |= MORE_FAMILIES
 
 
 def build(name: str, shape: tuple[int, ...]) -> nn.Module:
@@ -52,17 +48,23 @@ def broken(model: nn.Module, example: Tensor, path: Path, *, about: object) -> N
     torch.export.save(exports._program(nn.Linear(4, 3), example), path)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
-def test_onnx(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "shape"),
+    [
+        *FAMILIES.items(),
+        *(pytest.param(*one, marks=pytest.mark.long) for one in MORE_FAMILIES.items()),
+    ],
+)
+def test_onnx(tmp_path: Path, name: str, shape: tuple[int, ...]) -> None:
     import onnxruntime
 
-    model, path = build(name, FAMILIES[name]), tmp_path / "model.onnx"
-    worst = export(model, path, form=ONNX, input_shape=FAMILIES[name])
+    model, path = build(name, shape), tmp_path / "model.onnx"
+    worst = export(model, path, form=ONNX, input_shape=shape)
     assert worst <= 1e-4
     assert model.training
     assert list(tmp_path.iterdir()) == [path]
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    inputs = torch.randn(3, *FAMILIES[name])
+    inputs = torch.randn(3, *shape)
     outputs = torch.from_numpy(session.run(["outputs"], {"inputs": inputs.numpy()})[0])
     torch.testing.assert_close(outputs, model.eval()(inputs), rtol=1e-4, atol=1e-4)
 

@@ -17,6 +17,7 @@ from torch.optim import SGD, Adam, Optimizer
 from phalanx import State, Strategy, Trainer
 from phalanx.comm.base import Communicator
 from phalanx.comm.single import SingleCommunicator
+from phalanx.settings.table import Settings
 from phalanx.strategies.allreduce import Allreduce
 from phalanx.strategies.asynchronous.strategy import Asynchronous
 from phalanx.strategies.central import Central
@@ -26,6 +27,8 @@ from phalanx.strategies.pipeline.strategy import Pipeline
 from phalanx.strategies.server import Server
 from phalanx.strategies.single import Single
 from phalanx.strategies.tensor.strategy import Tensor as TensorParallel
+from phalanx.train.companions.schedules import Schedule
+from phalanx.train.companions.stopping import Stopping
 from tests.strategies.test_parity import make_normalised, make_split
 
 STEPS = 7
@@ -252,3 +255,47 @@ def test_a_trainer_changes_its_strategy_and_its_ranks(comm: Communicator) -> Non
     fewer.free()
     for key, value in uninterrupted("adam", SHARDS).items():
         assert torch.equal(found[key], value), key
+
+
+@pytest.mark.ranks(2)
+def test_what_goes_along_is_a_part_of_the_state_at_any_time(comm: Communicator) -> None:
+    """Also between a load and the next fit, on other ranks and with another strategy."""
+    settings = Settings(warm_up=2.0, schedule="cosine", epochs=9)
+
+    def go_on(trainer: Trainer, epochs: int) -> list[float]:
+        schedule = Schedule(trainer.optimizer, settings, steps_per_epoch=3)
+        stopping = Stopping(patience=9)
+        found = trainer.fit(
+            make_split(41),
+            epochs=epochs,
+            batch_size=16,
+            validation=make_split(8),
+            schedule=schedule,
+            stopping=stopping,
+            keep_best=True,
+        )
+        return [epoch.learning_rate for epoch in found]
+
+    whole = make_trainer(comm, Central(), optimizer="sgd", shards=SHARDS)
+    rates = go_on(whole, 5)
+    wanted = whole.state()
+
+    first = make_trainer(comm, Central(), optimizer="sgd", shards=SHARDS)
+    assert go_on(first, 2) == rates[:2]
+    before = first.state()
+    assert {"best", "schedule", "stopping"} <= before.values.keys()
+    second = make_trainer(comm, Allreduce(), optimizer="sgd", shards=SHARDS)
+    second.load(before)
+    second.rebind(Central())
+    between = second.state()
+    assert between.values == before.values
+    assert sorted(between.tensors) == sorted(before.tensors)
+    third = make_trainer(comm, Allreduce(), optimizer="sgd", shards=SHARDS)
+    third.load(between)
+    assert go_on(third, 3) == rates[2:]
+    found = third.state()
+    for name in wanted.tensors:
+        assert torch.equal(found.tensor(name), wanted.tensor(name)), name
+    assert found.values["best"] == wanted.values["best"]
+    for one in (whole, first, second, third):
+        one.close()

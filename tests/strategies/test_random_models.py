@@ -1,9 +1,8 @@
 """Random models: plain torch, `single`, `allreduce` and `central` agree.
 
-`make test` takes the first few, `make random-models` 200 of them.
+`make test` takes the first few, `make test-long` 200 of them.
 """
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -16,9 +15,10 @@ from phalanx.comm.single import SingleCommunicator
 from phalanx.data.batches import batches
 from phalanx.train.trainer import Trainer
 from tests.strategies.random_models import Case
+from tests.tiers import many, more_when_long
 
 #: In tens, because a test by itself for each would take longer to report than to run.
-TENS = range(int(os.environ.get("PHALANX_RANDOM_MODELS", "30")) // 10)
+TENS = range(many(20, long=200) // 10)
 EPOCHS = 2
 
 
@@ -75,6 +75,7 @@ def assert_close(ours: list[Tensor], theirs: list[Tensor], what: str) -> None:
         )
 
 
+@more_when_long
 @pytest.mark.parametrize("ten", TENS)
 def test_one_rank(ten: int) -> None:
     for case in map(Case, range(10 * ten, 10 * ten + 10)):
@@ -85,6 +86,7 @@ def test_one_rank(ten: int) -> None:
 
 
 @pytest.mark.ranks(1, 2, 3)
+@more_when_long
 @pytest.mark.parametrize("ten", TENS)
 def test_ranks(comm: Communicator, ten: int) -> None:
     """Checked and as they are by default: the same bits."""

@@ -37,6 +37,9 @@ for name in OPTIMIZERS:
         schedule.step()
     optimizer.load_state_dict(optimizer.state_dict())
     found[name] = [model.weight.tolist(), model.bias.tolist(), seen]
+    assert type(optimizer).__name__ == OPTIMIZERS[name].kind
+    own = getattr(torch.optim, OPTIMIZERS[name].kind)
+    assert "hooked" not in vars(own.step) or sys.argv[1] == "torch", "torch's class is another"
 print(json.dumps([found, [name in sys.modules for name in ("torch._dynamo", "sympy")]]))
 """
 

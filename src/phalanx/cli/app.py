@@ -16,6 +16,7 @@ from phalanx.cli.observe.advise import advise
 from phalanx.cli.observe.plot import plot
 from phalanx.cli.observe.report import report
 from phalanx.cli.observe.sweep import sweep
+from phalanx.cli.observe.verify import verify
 from phalanx.cli.predict import predict
 from phalanx.cli.pydtnn import pydtnn
 from phalanx.cli.run import run
@@ -55,7 +56,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 #: Have the flags of a training, and those that its own code declares.
-_TRAINING = (train, evaluate, compare, sweep, advise)
+_TRAINING = (train, evaluate, compare, sweep, advise, verify)
 _OTHERS = (predict, export, report, plot, datasets, models, strategies, doctor)
 for command in (*_TRAINING, *_OTHERS):
     app.command(cls=SettingsCommand if command in _TRAINING else None)(command)

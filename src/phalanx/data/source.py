@@ -31,7 +31,7 @@ class Source(ABC):
     def take(self, indices: Tensor) -> Tensor:
         """The samples at `indices` as they are stored, in memory of their own.
 
-        The next batch's are taken in a thread while a batch is trained on.
+        The next batch's are taken in a thread while a batch is trained on, if that takes a while.
         """
 
     def unreadable(self, indices: Tensor) -> dict[int, str]:

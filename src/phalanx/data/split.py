@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, final
 import torch
 from torch import Tensor
 
-from phalanx.data.loading.thread import in_thread
+from phalanx.data.loading.thread import Fetching
 from phalanx.data.own.nest import to_device
 from phalanx.data.seeding import generator
 from phalanx.data.source import Picked, Source
@@ -69,7 +69,7 @@ class Split:
         if not isinstance(inputs, Source):
             inputs = torch.as_tensor(inputs)  # of NumPy, too
         targets = torch.as_tensor(targets)
-        if not targets.is_floating_point():
+        if not (targets.is_floating_point() or targets.is_complex()):
             targets = targets.to(torch.int64)  # as losses want the numbers of classes
         _check_lengths(inputs, targets)
         self.targets = targets
@@ -79,7 +79,7 @@ class Split:
         self._inputs = inputs
         self._casts_targets = targets.is_floating_point()
         self._rows: Callable[[Tensor], Tensor] = (
-            partial(inputs.index_select, 0) if isinstance(inputs, Tensor) else inputs.take
+            partial(inputs.index_select, 0) if isinstance(inputs, Tensor) else Fetching(inputs.take)
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -134,8 +134,8 @@ class Split:
         return 0 if isinstance(self._inputs, Tensor) else 1
 
     def ask(self, indices: Tensor, draw: Draw | None) -> "Future[Tensor] | None":
-        """Have the inputs at `indices` fetched beside the training, if they are not in memory."""
-        return None if self.source is None else in_thread(self.fetch, indices)
+        """Have the inputs at `indices` fetched beside the training, if that takes a while."""
+        return self._rows.ahead(indices) if isinstance(self._rows, Fetching) else None
 
     def take(
         self,

@@ -17,6 +17,8 @@ from torch import Tensor, nn
 
 from phalanx.errors import PhalanxError, UsageError
 from phalanx.inference.export_formats import Format
+from phalanx.models.in_parts import dtype_of
+from phalanx.models.modes import kept_modes
 from phalanx.whole_files import whole_file
 
 #: How far outputs may be off, relative to the largest of them.
@@ -56,9 +58,8 @@ def export(
         raise UsageError(f"{path.parent} is no folder to write {path.name} to")
     model, dtype = _computable(model, form)
     samples = torch.Generator().manual_seed(0)
-    was_training = model.training
-    model.eval()
-    try:
+    with kept_modes(model):
+        model.eval()
         batches = [
             torch.randn(count, *input_shape, dtype=dtype, generator=samples)
             for count in (_EXPORTED, *_TRIED)
@@ -70,14 +71,12 @@ def export(
                     f"{path}: not written: its outputs differ from the model's by {worst:.1e} of "
                     f"the largest, more than {TOLERANCE:.0e}"
                 )
-    finally:
-        model.train(was_training)
     return worst
 
 
 def _computable(model: nn.Module, form: Format) -> tuple[nn.Module, torch.dtype]:
     """The model in a type that files of this format compute in, and that type."""
-    dtype = next((one.dtype for one in model.parameters()), torch.get_default_dtype())
+    dtype = dtype_of(model)
     if form.name == "onnx":
         _check_size(model)
         if dtype == torch.bfloat16:

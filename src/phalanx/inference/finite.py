@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from phalanx.errors import RunError
+from phalanx.models.in_parts import dtype_of
 
 
 def check_outputs(model: nn.Module, outputs: Tensor, *, weights: object) -> None:
@@ -38,5 +39,4 @@ def _cause(model: nn.Module) -> str:
 
 
 def _precision(model: nn.Module) -> str:
-    dtype = next((one.dtype for one in model.parameters()), torch.get_default_dtype())
-    return str(dtype).removeprefix("torch.")
+    return str(dtype_of(model)).removeprefix("torch.")

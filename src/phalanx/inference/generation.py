@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from phalanx.data.text.vocabulary import Vocabulary
+from phalanx.models.modes import kept_modes
 
 
 @torch.inference_mode()
@@ -25,14 +26,11 @@ def go_on(
     generator = torch.Generator().manual_seed(seed)
     tokens = vocabulary.encode(prompt, where="the prompt").tolist()
     begun = len(tokens)
-    was_training = model.training
-    model.eval()
-    try:
+    with kept_modes(model):
+        model.eval()
         for _ in range(length):
             window = torch.tensor([tokens[-context:]])
             tokens.append(_next(model(window)[0, :, -1], temperature, generator))
-    finally:
-        model.train(was_training)
     return vocabulary.decode(tokens[begun:])
 
 

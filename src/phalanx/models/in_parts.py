@@ -74,6 +74,14 @@ def device_of(model: nn.Module) -> torch.device:
     return torch.device("cpu") if first is None or first.is_meta else first.device
 
 
+def dtype_of(model: nn.Module) -> torch.dtype:
+    """What a model computes in: the dtype of its first parameter that is no whole number."""
+    for parameter in model.parameters():
+        if parameter.is_floating_point() or parameter.is_complex():
+            return parameter.dtype
+    return torch.get_default_dtype()
+
+
 def forget_initial(parameter: nn.Parameter) -> None:
     """From now on a parameter is not what it was at first."""
     vars(parameter).pop(_NAME, None)

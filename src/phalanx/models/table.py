@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
+from phalanx.models.modes import kept_modes
+
 Sizes: TypeAlias = int | tuple[int, ...] | str
 
 # The root has no name among a model's modules.
@@ -82,15 +84,10 @@ def _run(
 @contextmanager
 def _unchanged(model: nn.Module) -> Iterator[None]:
     """Evaluation mode without gradients; each module's mode and random state come back after."""
-    modes = {module: module.training for module in model.modules()}
     devices = {parameter.device for parameter in model.parameters() if parameter.is_cuda}
-    with torch.no_grad(), torch.random.fork_rng(devices=devices):
+    with kept_modes(model), torch.no_grad(), torch.random.fork_rng(devices=devices):
         model.eval()
-        try:
-            yield
-        finally:
-            for module, training in modes.items():
-                module.training = training
+        yield
 
 
 def _row(name: str, module: nn.Module, output_shape: tuple[int, ...] | None) -> LayerRow:

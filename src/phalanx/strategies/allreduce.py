@@ -32,10 +32,10 @@ from phalanx.strategies.building_blocks.chosen_exchange import make_exchange
 from phalanx.strategies.building_blocks.closures import needs_closure, step_with_closure
 from phalanx.strategies.building_blocks.exchanges import Exchange, way_of
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
+from phalanx.strategies.building_blocks.rank_buffers import RankBuffers
 from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
 from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
-    average_buffers,
     broadcast_model,
     load_whole,
     whole_state,
@@ -86,12 +86,14 @@ class AllreduceWorker(Worker):
         self._whole_model = WholeModel(task, self._flat)
         self._exchange = self._make_exchange(options)
         self._marks = [block.marks()[0].clone() for block in self._flat.blocks]
+        self._buffers = RankBuffers(task.model, comm)
         self._gradients = PartGradients(
             task,
             self._flat,
             parts=range(comm.rank, comm.rank + 1),
             of=comm.size,
             rows=[0],
+            statistics=self._buffers,
             before_last_pass=self._exchange.watch,
         )
 
@@ -117,6 +119,7 @@ class AllreduceWorker(Worker):
             marks.copy_(block.marks()[0])
         with phase("exchange"):
             summed = self._exchange.finish()
+        self._buffers.finish(batch.size)
         then(summed)
         # The exchange has made sums of this rank's marks, which are written only when they change.
         for block, marks in zip(self._flat.blocks, self._marks, strict=True):
@@ -124,8 +127,8 @@ class AllreduceWorker(Worker):
         return outcome
 
     def sync(self) -> None:
-        """Weights are the same everywhere already; running statistics are averaged."""
-        average_buffers(self._comm, self._task.model)
+        """Weights and statistics are the same everywhere already, as far as anybody noticed."""
+        self._buffers.average()
 
     def state(self) -> State:
         self.sync()

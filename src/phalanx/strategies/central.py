@@ -36,9 +36,13 @@ from phalanx.strategies.building_blocks.chosen_exchange import make_exchange
 from phalanx.strategies.building_blocks.clipping import chunk_count, chunk_squares, clip_factor
 from phalanx.strategies.building_blocks.exchanges import Exchange, Way, way_of
 from phalanx.strategies.building_blocks.part_gradients import PartGradients, nothing
-from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
-from phalanx.strategies.building_blocks.sliced_optimizer import SlicedOptimizer, check_elementwise
-from phalanx.strategies.building_blocks.whole_model import average_buffers, broadcast_model
+from phalanx.strategies.building_blocks.rank_buffers import make_buffers
+from phalanx.strategies.building_blocks.sliced_optimizer import (
+    SlicedOptimizer,
+    check_elementwise,
+    check_nothing_hung_on,
+)
+from phalanx.strategies.building_blocks.whole_model import broadcast_model
 from phalanx.strategies.rules import check_bound, check_fields
 from phalanx.strategies.sharded_model import ShardedModel, read_slices
 
@@ -65,6 +69,7 @@ class Central(Strategy):
 
     def bind(self, comm: Communicator, task: Task) -> Worker:
         check_elementwise(task.optimizer, strategy="central")
+        check_nothing_hung_on(task.optimizer, strategy="central")
         check_bound("central", self, task, ranks=comm.size)
         if not (comm.shares_memory and all(one.is_cpu for one in task.model.parameters())):
             self._check_apart()
@@ -105,9 +110,7 @@ class CentralWorker(Worker):
         # Before the move: the ranks of a host will all write their weights to the same place.
         broadcast_model(comm, task.model)
         self._flat, self._squares = self._share(task, 2 if self._small else max(1, len(rows)))
-        self._sharded_buffers = (
-            None if task.shards is None else ShardedBuffers(task.model, comm, shards=shards)
-        )
+        self._buffers = make_buffers(task.model, comm, shards=task.shards)
         self._cut_slices()
         self._between: Exchange | None = None
         if way is not None and hosts.host.size < comm.size:
@@ -119,7 +122,7 @@ class CentralWorker(Worker):
             parts=mine,
             of=shards,
             rows=[1] if self._small else [part - rows.start for part in mine],
-            statistics=self._sharded_buffers,
+            statistics=self._buffers,
             before_last_pass=nothing if self._between is None else self._between.watch,
         )
         self._lent = False
@@ -211,8 +214,7 @@ class CentralWorker(Worker):
                 self._hosts.host.barrier()
         with phase("exchange"):
             marks = self._add_up()
-            if self._sharded_buffers is not None:
-                self._sharded_buffers.finish(batch.size)
+            self._buffers.finish(batch.size)
         with phase("update"):
             pairs = zip(self._flat.blocks, self._slices, strict=True)
             mine = [block.gradients[slice_] for block, slice_ in pairs]
@@ -261,9 +263,8 @@ class CentralWorker(Worker):
             block.gradients[slice_].mul_(factor)
 
     def sync(self) -> None:
-        """Everybody reads the same weights already; running statistics are averaged."""
-        if self._sharded_buffers is None:
-            average_buffers(self._hosts.everyone, self._task.model)
+        """Everybody reads the same weights and statistics already, as far as anybody noticed."""
+        self._buffers.average()
 
     def state(self) -> State:
         """This rank's slices of the parameters and of what the optimizer keeps about them."""

@@ -24,10 +24,9 @@ from phalanx.strategies.base import Outcome, Strategy, Task, Worker
 from phalanx.strategies.building_blocks.closures import refuse_closure
 from phalanx.strategies.building_blocks.parameter_server import SERVER
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
-from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
+from phalanx.strategies.building_blocks.rank_buffers import make_buffers
 from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
-    average_buffers,
     broadcast_model,
     load_whole,
     whole_state,
@@ -67,9 +66,7 @@ class GatherWorker(Worker):
         rows = parts if comm.rank == SERVER else max(1, count)
         self._flat = FlatParameters(task.model, rows=rows)
         self._whole_model = WholeModel(task, self._flat)
-        self._sharded_buffers = (
-            None if task.shards is None else ShardedBuffers(task.model, comm, shards=parts)
-        )
+        self._buffers = make_buffers(task.model, comm, shards=task.shards)
         self._pieces = _layers(task.model, self._flat) if by_layer else None
         self._scatter = Scatter(comm, shares, of=parts)
         self._gradients = PartGradients(
@@ -78,7 +75,7 @@ class GatherWorker(Worker):
             parts=range(mine.start, mine.stop),
             of=parts,
             rows=range(count),
-            statistics=self._sharded_buffers,
+            statistics=self._buffers,
         )
         self._sums = [
             RowSum(block.rows, slice(0, block.layout.length)) for block in self._flat.blocks
@@ -92,9 +89,8 @@ class GatherWorker(Worker):
         with phase("broadcast"):
             for block in self._flat.blocks:
                 self._comm.broadcast(block.values, SERVER)
-        if self._sharded_buffers is not None:
-            with phase("exchange"):
-                self._sharded_buffers.finish(batch.size)
+        with phase("exchange"):
+            self._buffers.finish(batch.size)
         return outcome
 
     def _gather(self) -> None:
@@ -123,9 +119,8 @@ class GatherWorker(Worker):
             self._whole_model.update([block.marks().amax(0) for block in self._flat.blocks])
 
     def sync(self) -> None:
-        """Weights are the same everywhere already; running statistics are averaged."""
-        if self._sharded_buffers is None:
-            average_buffers(self._comm, self._task.model)
+        """Weights and statistics are the same everywhere already, as far as anybody noticed."""
+        self._buffers.average()
 
     def state(self) -> State:
         """Rank 0 has all of it."""

@@ -20,8 +20,8 @@ from phalanx.errors import UsageError
 from phalanx.state import State
 from phalanx.strategies.base import Outcome, Piece, Strategy, Task, Worker
 from phalanx.strategies.building_blocks.randomness import seed_part
+from phalanx.strategies.building_blocks.rank_buffers import RankBuffers
 from phalanx.strategies.building_blocks.whole_model import (
-    average_buffers,
     broadcast_model,
     in_place,
     load_whole,
@@ -122,6 +122,7 @@ class OwnStepWorker(Worker):
         self._comm, self._task, self._function = comm, task, function
         broadcast_model(comm, task.model)
         self._step = Step(comm, task)
+        self._buffers = RankBuffers(task.model, comm)
 
     def step(self, batch: Batch) -> Outcome:
         if batch.size < self._comm.size:
@@ -134,17 +135,19 @@ class OwnStepWorker(Worker):
             samples = batch.part(self._comm.rank, of=self._comm.size)
         count, content = len(samples.targets), plain(samples.inputs)
         self._step.share = count / batch.size
+        self._buffers.begin()
         found = self._function(self._step, content)
         loss, outputs = found if isinstance(found, tuple) and len(found) == 2 else (found, None)
         if not isinstance(loss, Tensor | float | int):
             raise UsageError(
                 f"a step of your own returns the loss to report, or that and outputs, not {loss!r}"
             )
+        self._buffers.finish(batch.size)
         return Outcome(float(loss) * count, None, None, count, (Piece(content, outputs, count),))
 
     def sync(self) -> None:
-        """Weights are the same everywhere already; running statistics are averaged."""
-        average_buffers(self._comm, self._task.model)
+        """Weights and statistics are the same everywhere already, as far as anybody noticed."""
+        self._buffers.average()
 
     def state(self) -> State:
         self.sync()

@@ -34,9 +34,9 @@ from phalanx.strategies.building_blocks.parameter_server import (
     workers_of,
 )
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
+from phalanx.strategies.building_blocks.rank_buffers import RankBuffers
 from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
-    average_buffers,
     broadcast_model,
     load_whole,
 )
@@ -101,6 +101,7 @@ class ChangesServer(Worker):
             for rank, row in zip(workers_of(comm), block.rows, strict=True)
         ]
         self._weights = weights_for(workers_of(comm), self._flat)
+        self._buffers = RankBuffers(task.model, comm, serving=SERVER + 1)
         self._sums = [RowSum(block.rows, slice(0, block.layout.length)) for block in blocks]
 
     def step(self, batch: Batch) -> Outcome:
@@ -116,11 +117,12 @@ class ChangesServer(Worker):
                 block.values.add_(block.gradients)
         with phase("exchange"):
             send_all(self._comm, self._weights)
+            self._buffers.finish(batch.size)
         return NOTHING
 
     def sync(self) -> None:
-        """Weights are the same everywhere already; running statistics are averaged."""
-        average_buffers(self._comm, self._task.model, serving=1)
+        """Weights and statistics are the same everywhere already, as far as anybody noticed."""
+        self._buffers.average()
 
     def state(self) -> State:
         """The weights; the workers have the momentum."""
@@ -147,9 +149,15 @@ class ChangesWorker(Worker):
         self._task = task
         self._flat = FlatParameters(task.model)
         self._whole_model = WholeModel(task, self._flat)
+        self._buffers = RankBuffers(task.model, comm, serving=SERVER + 1)
         part = workers_of(comm).index(comm.rank)
         self._parts = PartGradients(
-            task, self._flat, parts=range(part, part + 1), of=comm.size - 1, rows=[0]
+            task,
+            self._flat,
+            parts=range(part, part + 1),
+            of=comm.size - 1,
+            rows=[0],
+            statistics=self._buffers,
         )
         self._marks = [block.marks()[0].clone() for block in self._flat.blocks]
         self._weights = weights_for([SERVER], self._flat)
@@ -169,11 +177,13 @@ class ChangesWorker(Worker):
             send_all(self._comm, self._weights)
         with phase("wait"):
             receive_all(self._comm, self._weights)
+        with phase("exchange"):
+            self._buffers.finish(batch.size)
         return outcome
 
     def sync(self) -> None:
-        """Weights are the same everywhere already; running statistics are averaged."""
-        average_buffers(self._comm, self._task.model, serving=1)
+        """Weights and statistics are the same everywhere already, as far as anybody noticed."""
+        self._buffers.average()
 
     def state(self) -> State:
         """This worker's share of the momentum."""

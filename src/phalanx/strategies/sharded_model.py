@@ -34,9 +34,9 @@ from phalanx.state.parts import memory_order
 from phalanx.strategies.base import Outcome, Task, Worker
 from phalanx.strategies.building_blocks.clipping import chunk_count, chunk_squares, clip_factor
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
-from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
+from phalanx.strategies.building_blocks.rank_buffers import make_buffers
 from phalanx.strategies.building_blocks.sliced_optimizer import SlicedOptimizer
-from phalanx.strategies.building_blocks.whole_model import average_buffers, broadcast_model
+from phalanx.strategies.building_blocks.whole_model import broadcast_model
 
 
 @final
@@ -58,16 +58,14 @@ class ShardedModel(Worker):
         self._optimizer = SlicedOptimizer(
             task.optimizer, list(zip(self._flat.blocks, self._slices, strict=True))
         )
-        self._sharded_buffers = (
-            None if task.shards is None else ShardedBuffers(task.model, comm, shards=shards)
-        )
+        self._buffers = make_buffers(task.model, comm, shards=task.shards)
         self._gradients = PartGradients(
             task,
             self._flat,
             parts=range(mine.start, mine.stop),
             of=shards,
             rows=range(count),
-            statistics=self._sharded_buffers,
+            statistics=self._buffers,
         )
 
     def step(self, batch: Batch) -> Outcome:
@@ -78,8 +76,7 @@ class ShardedModel(Worker):
                     block.add_up()
                 else:
                     block.add_up_in_order(self._counts)
-            if self._sharded_buffers is not None:
-                self._sharded_buffers.finish(batch.size)
+            self._buffers.finish(batch.size)
             marks = self._read_marks()
         with phase("update"):
             if not self._task.unscale([one.gradients for one in self._blocks], self._comm):
@@ -108,9 +105,8 @@ class ShardedModel(Worker):
             block.gradients.mul_(factor)
 
     def sync(self) -> None:
-        """Every rank has the weights already; running statistics are averaged."""
-        if self._sharded_buffers is None:
-            average_buffers(self._comm, self._task.model)
+        """Every rank has the weights and statistics already, as far as anybody noticed."""
+        self._buffers.average()
 
     def state(self) -> State:
         """This rank's slices of the parameters and of what the optimizer keeps about them."""

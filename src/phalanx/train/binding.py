@@ -14,7 +14,7 @@ from phalanx.models.in_parts import device_of, is_in_parts
 from phalanx.strategies.base import Loss, Objective, Strategy, Task, Worker
 from phalanx.strategies.building_blocks.closures import needs_closure
 from phalanx.strategies.building_blocks.in_pieces import check_whole
-from phalanx.strategies.building_blocks.sliced_optimizer import is_elementwise
+from phalanx.strategies.building_blocks.sliced_optimizer import hung_on, is_elementwise
 from phalanx.strategies.registry import (
     SPLIT_MODELS,
     check,
@@ -53,7 +53,8 @@ def choose(strategy: Strategy | str | None, comm: Communicator, task: Task) -> S
         return strategy
     if strategy is None:
         on_cpu = device_of(task.model).type == "cpu"
-        central = is_elementwise(task.optimizer) and on_cpu
+        steps_slices = is_elementwise(task.optimizer) and hung_on(task.optimizer) is None
+        central = steps_slices and on_cpu
         return make(default_strategy(comm.size, central=central))
     name = resolve(strategy)
     check(name, comm.size)

@@ -7,14 +7,14 @@ import socket
 from typing import Literal, get_args
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from phalanx.comm.base import Communicator
 from phalanx.comm.device.gpus import gpu_of, own_number, sharing
 from phalanx.comm.launch.process import keep_freed_memory, memory_share, threads_per_rank
 from phalanx.comm.script import world
 from phalanx.errors import UsageError
-from phalanx.models.in_parts import device_of
+from phalanx.models.in_parts import device_of, dtype_of
 from phalanx.models.table import layer_rows
 from phalanx.wording import unknown
 
@@ -54,10 +54,8 @@ def spare_threads(model: nn.Module, input_shape: tuple[int, ...], *, samples: in
 
 def _multiplications(model: nn.Module, input_shape: tuple[int, ...]) -> float:
     """About as many as a sample's forward pass has: each weight once for every output pixel."""
-    first: Tensor | None = next(model.parameters(), None)
-    dtype = torch.float32 if first is None else first.dtype
     found = 0
-    for row in layer_rows(model, input_shape, dtype=dtype):
+    for row in layer_rows(model, input_shape, dtype=dtype_of(model)):
         if row.parameters and row.output_shape is None:
             return math.inf  # a layer that tells no shape may compute any amount
         found += row.parameters * math.prod((row.output_shape or ())[1:])
@@ -153,9 +151,3 @@ def lay_out(model: nn.Module, memory_format: MemoryFormat) -> None:
     has_convolution = any(isinstance(module, nn.Conv2d) for module in model.modules())
     if memory_format == "channels-last" or (memory_format == "auto" and has_convolution):
         model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-
-
-def dtype_of(model: nn.Module) -> torch.dtype:
-    """That of its first parameter."""
-    first: Tensor | None = next(model.parameters(), None)
-    return torch.get_default_dtype() if first is None else first.dtype

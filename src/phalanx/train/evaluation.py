@@ -17,6 +17,7 @@ from phalanx.data.own.stream import Stream
 from phalanx.data.split import Samples
 from phalanx.errors import UsageError
 from phalanx.models.in_parts import device_of
+from phalanx.models.modes import kept_modes
 from phalanx.strategies.base import Loss, Objective, Outcome, Piece, number
 from phalanx.strategies.building_blocks.passes import evaluate_objective, no_tensor
 from phalanx.strategies.model_parts import ModelParts
@@ -174,10 +175,9 @@ def _chunks(
 ) -> Iterator[Samples]:
     """This rank's chunks of the samples, while the model is in evaluation."""
     rank, size = (comm.rank, comm.size) if parts is None else (parts.copy.number, parts.copy.of)
-    was_training = model.training
-    model.eval()
     device = device_of(model)
-    try:
+    with kept_modes(model):
+        model.eval()
         if isinstance(split, Stream):
             stream = split.batches(batch_size=CHUNK, seed=0, epoch=0)
             for number, batch in enumerate(agreed(comm, stream, "evaluate")):
@@ -197,5 +197,3 @@ def _chunks(
         )
         for batch in linked(one_by_one, ahead=split.ahead):
             yield batch.whole()
-    finally:
-        model.train(was_training)

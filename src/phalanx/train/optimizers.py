@@ -4,6 +4,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 import torch
@@ -14,10 +15,11 @@ from phalanx.errors import UsageError
 from phalanx.settings.defaults import nominal_rate
 from phalanx.settings.optimizers import OPTIMIZERS
 from phalanx.settings.table import Settings
+from phalanx.strategies.building_blocks.sliced_optimizer import STEPS_ELEMENTS
 
 #: torch 2.13's fused SGD leaves weights of these where they are.
 _HALVES = (torch.bfloat16, torch.float16)
-#: Methods that torch keeps its compiler away from, which it loads for that when they are called.
+#: Methods that torch keeps its compiler away from, and loads it for that when they are called.
 _DISABLED = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
 
 
@@ -35,9 +37,7 @@ def make_optimizer(
     if entry.fused and not any(parameter.dtype in _HALVES for parameter in kept):
         options["fused"] = True
     kind: type[Optimizer] = getattr(torch.optim, entry.kind)
-    if not settings.compile:
-        leave_compiler_out(kind)
-    make: Callable[..., Optimizer] = kind
+    make: Callable[..., Optimizer] = kind if settings.compile else without_compiler(kind)  # type: ignore[arg-type]
     try:
         return make(kept, lr=rate * _scale(settings.scale_learning_rate, workers), **options)
     except ValueError as error:  # torch knows best which values an optimizer takes
@@ -48,20 +48,18 @@ def _scale(how: str, workers: int) -> float:
     return {"no": 1.0, "linear": float(workers), "sqrt": math.sqrt(workers)}[how]
 
 
-def leave_compiler_out(kind: type[Optimizer]) -> None:
-    """Have this class of optimizers not load torch's compiler, if nothing else has.
+@cache
+def without_compiler(kind: type[Optimizer]) -> type[Optimizer]:
+    """This class of optimizers, or one like it that does not load torch's compiler.
 
-    torch imports it with the first optimizer, only to tell it where graphs end, which takes as long
-    as importing torch itself. They compute the same. Where torch should do all this differently one
-    day, the compiler is loaded again, and nothing else changes.
+    torch imports its compiler with the first optimizer, only to tell it where graphs end, which
+    takes as long as importing torch itself. Both compute the same; torch's own stays as it is.
     """
     if "torch._dynamo" in sys.modules:
-        return
-    for name in _DISABLED:
-        method = inspect.unwrap(getattr(Optimizer, name))
-        # This is where torch keeps the method that its compiler has been told to leave alone.
-        vars(method).setdefault("__dynamo_disable", method)
-    whole: Any = kind.step
-    # torch's wrapper turns gradients off, as this does, and then tells the compiler. The hooks
-    # for profilers and users come back with the next optimizer of the class.
-    kind.step = torch.no_grad()(inspect.unwrap(whole))  # type: ignore[method-assign]
+        return kind
+    # What torch keeps its compiler away from, without the wrapper that loads it for that.
+    own = {name: inspect.unwrap(getattr(Optimizer, name)) for name in _DISABLED}
+    # torch's wrapper of a step turns gradients off, as this does, and then tells the compiler.
+    step = torch.no_grad()(inspect.unwrap(kind.step))
+    named = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
+    return type(kind.__name__, (kind,), {**named, **own, "step": step, STEPS_ELEMENTS: True})

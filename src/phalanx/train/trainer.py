@@ -17,7 +17,8 @@ from phalanx.comm.script import world
 from phalanx.data.batches import Batch
 from phalanx.data.own.collected import Collate
 from phalanx.errors import UsageError
-from phalanx.models.in_parts import device_of
+from phalanx.models.in_parts import device_of, dtype_of
+from phalanx.models.modes import have_train
 from phalanx.pulse import pulse
 from phalanx.settings.metrics import check_metrics
 from phalanx.state import State, gather
@@ -34,7 +35,7 @@ from phalanx.train.companions.measures import Measures, Wanted
 from phalanx.train.companions.schedules import Schedule
 from phalanx.train.companions.stopping import BestWeights, Stopping
 from phalanx.train.companions.torch_schedules import Every, as_schedule
-from phalanx.train.compute import MemoryFormat, dtype_of, lay_out
+from phalanx.train.compute import MemoryFormat, lay_out
 from phalanx.train.epoch import Epoch
 from phalanx.train.fit_loop import Companion, FitLoop
 from phalanx.train.interruption.stop_request import Asked
@@ -148,7 +149,7 @@ class Trainer(AbstractContextManager["Trainer"]):
 
     @property
     def dtype(self) -> torch.dtype:
-        """What inputs are cast to: the dtype of the model's first parameter."""
+        """What inputs are cast to: what the model computes in."""
         return dtype_of(self.model)
 
     def fit(
@@ -194,7 +195,7 @@ class Trainer(AbstractContextManager["Trainer"]):
     def begin_epoch(self) -> None:
         """Get ready to train: an epoch, or what is left of one."""
         self.restored = False
-        self.model.train()
+        have_train(self.model)
         if not self.position.inside_epoch:
             self.meter = self.new_meter()
             self.measures.reset()

@@ -60,7 +60,7 @@ def test_the_step_is_finished_and_a_checkpoint_written(
     first, last = said
     assert first == FINISHING.format(came)
     found = re.fullmatch(
-        rf"{by}: runs/synthetic-mlp-1 keeps config.json, history.csv \((\d+) epochs?\), "
+        rf"{by}: runs/synthetic-mlp-1 keeps config.json, history.csv \(([\d,]+) epochs?\), "
         r"a checkpoint of step ([\d,]+), (?:in|after) .*; "
         r"go on with: phalanx train --resume runs/synthetic-mlp-1(.*)",
         last,
@@ -70,7 +70,7 @@ def test_the_step_is_finished_and_a_checkpoint_written(
     (checkpoint,) = (tmp_path / "runs/synthetic-mlp-1/checkpoints").iterdir()
     position = read_checkpoint(checkpoint).values["position"]
     assert f"{position['step']:,}" == found[2]
-    assert position["step"] - position["step_in_epoch"] == 32 * int(found[1])
+    assert position["step"] - position["step_in_epoch"] == 32 * int(found[1].replace(",", ""))
     assert not (tmp_path / "runs/synthetic-mlp-1/.lock").exists()
     assert left_behind(tmp_path) == []
 

@@ -38,6 +38,7 @@ def test_iris_is_best_left_on_one_rank(phalanx: Phalanx, tmp_path: Path) -> None
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.long
 def test_allreduce_on_a_network_that_is_not_here(phalanx: Phalanx, tmp_path: Path) -> None:
     how = ("--strategy", "allreduce", "--network", "100mbit,1ms", "--ranks-per-host", 1)
     words = ("--dataset", "iris", "--model", "logistic", *SHORT, "--ranks", 2, *how)

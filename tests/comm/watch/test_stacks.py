@@ -37,7 +37,7 @@ def test_how_one_came_to_the_work_is_left_out() -> None:
 
 def test_a_dump_reads_the_same() -> None:
     with tempfile.TemporaryFile("w+") as file:
-        faulthandler.dump_traceback(file, all_threads=True)
+        faulthandler.dump_traceback(file, all_threads=False)  # tests before may have left some
         file.seek(0)
         dump = file.read()
     lines = dumped_lines(dump, but="no such file").splitlines()

@@ -85,6 +85,7 @@ def test_compile_is_refused_with_shards() -> None:
         )
 
 
+@pytest.mark.long
 def test_a_training_says_what_it_chose(caplog: pytest.LogCaptureFixture) -> None:
     model = Net()
     trainer = Trainer(

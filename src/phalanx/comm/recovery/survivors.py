@@ -8,6 +8,7 @@ which has everybody notice, and all meet again in what is left.
 import atexit
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -105,7 +106,9 @@ def _leave_without_finalizing() -> None:
     if not _leaving:
         _leaving.append(os.getpid())
         notice_exits()
-        atexit.register(_leave)
+        # When threads end, just before: what is registered last is called first, and so can have
+        # all others called. Some of them are registered after a loss, and bear no second call.
+        threading._register_atexit(atexit.register, _leave)  # type: ignore[attr-defined]
 
 
 def _leave() -> None:

@@ -18,10 +18,9 @@ from phalanx.exchange.rows import RowSum
 from phalanx.state import State
 from phalanx.strategies.base import Outcome, Task, Worker
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
-from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
+from phalanx.strategies.building_blocks.rank_buffers import Buffers, make_buffers
 from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
-    average_buffers,
     broadcast_model,
     load_whole,
     whole_state,
@@ -85,10 +84,10 @@ class _Shares(NamedTuple):
     #: Each rank's own; the first is rank 0's, which has none.
     of_rank: list[slice]
 
-    def statistics(self, comm: Communicator, task: Task) -> ShardedBuffers | None:
-        if task.shards is None:
-            return None
-        return ShardedBuffers(task.model, comm, shards=task.shards, parts=self.of_rank)
+    def buffers(self, comm: Communicator, task: Task) -> Buffers:
+        return make_buffers(
+            task.model, comm, shards=task.shards, parts=self.of_rank, serving=SERVER + 1
+        )
 
 
 def _share_out(comm: Communicator, task: Task) -> _Shares:
@@ -110,7 +109,7 @@ class InStepServer(Worker):
         shares = _share_out(comm, task)
         self._flat = FlatParameters(task.model, rows=shares.parts)
         self._whole_model = WholeModel(task, self._flat)
-        self._sharded_buffers = shares.statistics(comm, task)
+        self._buffers = shares.buffers(comm, task)
         self._gradients = [
             one
             for rank, part in enumerate(shares.of_rank)
@@ -132,14 +131,12 @@ class InStepServer(Worker):
             self._whole_model.update([block.marks().amax(0) for block in self._flat.blocks])
         with phase("exchange"):
             send_all(self._comm, self._weights)
-            if self._sharded_buffers is not None:
-                self._sharded_buffers.finish(batch.size)
+            self._buffers.finish(batch.size)
         return NOTHING
 
     def sync(self) -> None:
-        """Weights are the same everywhere already; running statistics are averaged."""
-        if self._sharded_buffers is None:
-            average_buffers(self._comm, self._task.model, serving=1)
+        """Weights and statistics are the same everywhere already, as far as anybody noticed."""
+        self._buffers.average()
 
     def state(self) -> State:
         self.sync()
@@ -165,14 +162,14 @@ class InStepWorker(Worker):
         mine = shares.of_rank[comm.rank]
         count = mine.stop - mine.start
         self._flat = FlatParameters(task.model, rows=max(1, count))
-        self._sharded_buffers = shares.statistics(comm, task)
+        self._buffers = shares.buffers(comm, task)
         self._parts = PartGradients(
             task,
             self._flat,
             parts=range(mine.start, mine.stop),
             of=shares.parts,
             rows=range(count),
-            statistics=self._sharded_buffers,
+            statistics=self._buffers,
         )
         self._gradients = gradients_for(SERVER, self._flat, slice(0, count)) if count else []
         self._weights = weights_for([SERVER], self._flat)
@@ -183,15 +180,13 @@ class InStepWorker(Worker):
             send_all(self._comm, self._gradients)
         with phase("wait"):
             receive_all(self._comm, self._weights)
-        if self._sharded_buffers is not None:
-            with phase("exchange"):
-                self._sharded_buffers.finish(batch.size)
+        with phase("exchange"):
+            self._buffers.finish(batch.size)
         return outcome
 
     def sync(self) -> None:
-        """Weights are the same everywhere already; running statistics are averaged."""
-        if self._sharded_buffers is None:
-            average_buffers(self._comm, self._task.model, serving=1)
+        """Weights and statistics are the same everywhere already, as far as anybody noticed."""
+        self._buffers.average()
 
     def state(self) -> State:
         """Rank 0 has all of it."""

@@ -15,7 +15,7 @@ from phalanx.exchange.flat import FlatParameters
 from phalanx.strategies.base import Outcome, Piece, Task, Weighed, number
 from phalanx.strategies.building_blocks.passes import Pass, make_pass
 from phalanx.strategies.building_blocks.randomness import seed_part
-from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
+from phalanx.strategies.building_blocks.rank_buffers import Buffers
 
 
 class Parts(Weighed, Protocol):
@@ -120,7 +120,7 @@ class PartGradients:
         parts: range,
         of: int,
         rows: Sequence[int],
-        statistics: ShardedBuffers | None = None,
+        statistics: Buffers | None = None,
         before_last_pass: Callable[[], None] = nothing,
         folds: bool = False,
     ) -> None:
@@ -131,7 +131,7 @@ class PartGradients:
         self._folds = folds
         self._parts = list(zip(parts, rows, strict=True))
         self._of = of
-        self._sharded_buffers = statistics
+        self._buffers = statistics
         self._before_last_pass = before_last_pass
         self._pass = make_pass(task)
         self._first = True
@@ -141,8 +141,8 @@ class PartGradients:
         current = -1
         outcomes = []
         whole = self._task.loss.whole(batch)
-        if self._sharded_buffers is not None:
-            self._sharded_buffers.begin()
+        if self._buffers is not None:
+            self._buffers.begin()
         for part, row in self._parts:
             if row != current or self._folds:
                 self._finish_row(current)
@@ -171,6 +171,6 @@ class PartGradients:
             run=self._pass,
             before_last_pass=self._before_last_pass,
         )
-        if self._sharded_buffers is not None:
-            self._sharded_buffers.record(part)
+        if self._buffers is not None:
+            self._buffers.record(part)
         return outcome

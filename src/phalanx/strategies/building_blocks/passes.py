@@ -119,12 +119,14 @@ def _detached(leaf: Any) -> Any:
 
 
 class CompiledPass:
-    """Compiled on the first call, if that is faster; every parameter counts as used then."""
+    """Compiled on the first call, if that is faster."""
 
     def __init__(self, task: Task, *, backend: str = "inductor") -> None:
         self._task = task
         self._eager = EagerPass(task)
         self._chosen: Pass | None = None
+        #: What the eager pass has given no gradient: it is to get none here either.
+        self._idle: frozenset[str] = frozenset()
         function = grad_and_value(self._loss, has_aux=True)
         self._compiled = torch.compile(function, backend=backend)
 
@@ -157,8 +159,18 @@ class CompiledPass:
             )
             for name, buffer in buffers.items():
                 buffer.copy_(changed[name])
-            self._add(list(trained.values()), [gradients[name] for name in trained], share)
+            # A gradient of zeros is how this function says that a parameter has no part in it.
+            used = [n for n in trained if n not in self._idle or bool(gradients[n].any())]
+            self._add([trained[name] for name in used], [gradients[name] for name in used], share)
         return loss, outputs
+
+    def _without_gradient(self, inputs: Tensor, targets: Tensor) -> frozenset[str]:
+        """The parameters that an eager pass gives no gradient."""
+        trained = [(name, p) for name, p in self._task.model.named_parameters() if p.requires_grad]
+        before = [_version(parameter.grad) for _, parameter in trained]
+        self._eager(inputs, targets, 0.0)
+        pairs = zip(trained, before, strict=True)
+        return frozenset(name for (name, p), version in pairs if _version(p.grad) == version)
 
     @staticmethod
     def _add(parameters: list[torch.nn.Parameter], gradients: list[Tensor], share: float) -> None:
@@ -173,6 +185,7 @@ class CompiledPass:
         times = {}
         try:
             with preserved([self._task.model]):
+                self._idle = self._without_gradient(inputs, targets)
                 for name, way in (("compiled", self._run), ("eager", self._eager)):
                     way(inputs, targets, 0.0)
                     settle(self._task.model)
@@ -193,3 +206,8 @@ class CompiledPass:
             "compiled it is" if faster else "that does not help, so it runs as it is",
         )
         return self._run if faster else self._eager
+
+
+def _version(gradient: Tensor | None) -> int:
+    """How often a gradient has been added to; autograd makes one at first."""
+    return -1 if gradient is None else gradient._version

@@ -1,7 +1,6 @@
 """Buffers under fixed shards: every shard starts from the same, and their mean comes next.
 
-BatchNorm's running statistics are the usual case. Without fixed shards each rank keeps those of its
-own parts, and `average_buffers` brings them together when the weights are read.
+BatchNorm's running statistics are the usual case. Without fixed shards `RankBuffers` do the same by ranks.
 """
 
 from collections.abc import Sequence
@@ -63,6 +62,10 @@ class ShardedBuffers:
             table.unpack(table.merged(min(len(table.rows), batch_size)))
 
 
+    def average(self) -> None:
+        """Nothing: all ranks have the same."""
+
+
 class _Table:
     """Buffers of one kind: a row for each shard, all of them one behind the other in it."""
 
@@ -73,13 +76,13 @@ class _Table:
         self.rows = self.before.new_zeros(shards, len(self.before))
 
     def pack(self) -> Tensor:
-        return torch.cat([_numbers(one).reshape(-1).to(self._dtype) for one in self._buffers])
+        return torch.cat([numbers_of(one).reshape(-1).to(self._dtype) for one in self._buffers])
 
     @torch.no_grad()
     def unpack(self, row: Tensor) -> None:
         start = 0
         for buffer in self._buffers:
-            numbers = _numbers(buffer)
+            numbers = numbers_of(buffer)
             part = row[start : start + numbers.numel()]
             numbers.copy_(part.view(numbers.shape))
             start += numbers.numel()
@@ -96,7 +99,7 @@ class _Table:
         return torch.where((rows == self.before).all(0), self.before, mean.div_(filled))
 
 
-def _numbers(buffer: Tensor) -> Tensor:
+def numbers_of(buffer: Tensor) -> Tensor:
     """A buffer's numbers, in its own memory; complex ones as pairs."""
     buffer = buffer.detach()
     return torch.view_as_real(buffer) if buffer.is_complex() else buffer

@@ -34,6 +34,8 @@ from phalanx.state.optimizer import (
 )
 from phalanx.state.parts import elements, memory_order
 from phalanx.strategies.building_blocks.in_pieces import (
+    check_step,
+    end_guard,
     guard,
     is_in_pieces,
     mark_in_pieces,
@@ -54,11 +56,15 @@ ELEMENTWISE: tuple[type[Optimizer], ...] = (
     ASGD,
     Rprop,
 )
+#: Another class says that it is one of those by an attribute of this name, and itself: what is
+#: derived from it may do anything again.
+STEPS_ELEMENTS = "steps_elements"
 
 
 def is_elementwise(optimizer: Optimizer) -> bool:
     """Whether the optimizer can step a slice; a subclass may do anything, and so cannot."""
-    return type(optimizer) in ELEMENTWISE
+    kind = type(optimizer)
+    return kind in ELEMENTWISE or bool(vars(kind).get(STEPS_ELEMENTS))
 
 
 def check_elementwise(optimizer: Optimizer, *, strategy: str) -> None:
@@ -69,6 +75,32 @@ def check_elementwise(optimizer: Optimizer, *, strategy: str) -> None:
             f"strategy '{strategy}' steps pieces of parameters, which {type(optimizer).__name__} "
             f"cannot do; strategies 'single' and 'allreduce' take every optimizer, '{strategy}' "
             f"takes {names}"
+        )
+
+
+def hung_on(optimizer: Optimizer) -> str | None:
+    """What of a user's own goes along with the steps of this very optimizer, if there is any."""
+    for name, hooks in (
+        ("register_step_pre_hook", optimizer._optimizer_step_pre_hooks),
+        ("register_step_post_hook", optimizer._optimizer_step_post_hooks),
+    ):
+        if any(hook is not check_step for hook in hooks.values()):
+            return f"a hook of {name}()"
+    step = vars(optimizer).get("step")
+    # torch's schedulers put a wrapper around the step, to count it.
+    if step is not None and getattr(step, "__wrapped__", None) is not type(optimizer).step:
+        return "a step() of its own"
+    return None
+
+
+def check_nothing_hung_on(optimizer: Optimizer, *, strategy: str) -> None:
+    """Refuse what would never be called, since other optimizers step in this one's place."""
+    found = hung_on(optimizer)
+    if found is not None:
+        raise UsageError(
+            f"the optimizer has {found}, which strategy '{strategy}' would never call: it steps "
+            "slices of parameters with optimizers of its own. Take strategy 'allreduce', or a "
+            "phalanx.Callback with on_step_end"
         )
 
 
@@ -110,10 +142,8 @@ class SlicedOptimizer:
             if (one := this()) is not None:
                 one._take_state()
 
-        self._hooks = [
-            optimizer.register_load_state_dict_post_hook(take_state),
-            guard(optimizer),
-        ]
+        self._loading = optimizer.register_load_state_dict_post_hook(take_state)
+        guard(optimizer)
         if self._optimizer is not None:
             # Without torch's wrapper for profilers, a tenth of a small model's step.
             step = type(self._optimizer).step
@@ -121,6 +151,7 @@ class SlicedOptimizer:
 
     def step(self, marks: list[Tensor] | None) -> None:
         """Step the pieces whose parameters are marked as having a gradient; None marks them all."""
+        check_nothing_hung_on(self._source, strategy="central")
         if not is_in_pieces(self._source):
             mark_in_pieces(self._source)
             self._source.state.clear()  # it is in the pieces, and from here on old
@@ -179,8 +210,8 @@ class SlicedOptimizer:
 
     def close(self) -> None:
         """Let go of the user's optimizer. What the pieces had become is gone then."""
-        for hook in self._hooks:
-            hook.remove()
+        self._loading.remove()
+        end_guard(self._source)
 
 
 def _options(group: dict[str, Any]) -> dict[str, Any]:

@@ -31,14 +31,13 @@ from phalanx.data.batches import Batch
 from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
 from phalanx.state import Share, State
-from phalanx.state.model import PARAMETERS, parameter_names
+from phalanx.state.model import BUFFERS, PARAMETERS, parameter_names
 from phalanx.state.optimizer import OPTIMIZER, SCALARS
 from phalanx.strategies.base import Outcome, Strategy, Task, Worker
 from phalanx.strategies.building_blocks.closures import refuse_closure
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
 from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
-    average_buffers,
     broadcast_model,
     load_whole,
     whole_state,
@@ -47,6 +46,7 @@ from phalanx.strategies.local.meetings import Mean, Meetings, Names
 from phalanx.strategies.local.outer_steps import OuterSteps
 from phalanx.strategies.local.pieces import OuterOptimizer
 from phalanx.strategies.local.rules import RANK
+from phalanx.strategies.local.shown import Shown
 from phalanx.strategies.rules import check_bound, check_fields
 
 #: What a state in which every rank has weights of its own is known by.
@@ -57,7 +57,7 @@ _SHARES = "local"
 class Local(Strategy):
     """Average the weights every so many steps."""
 
-    #: Steps from one average to the next; reading the weights averages too.
+    #: Steps from one average to the next.
     every: int = 8
     #: How far towards the average to go, or beyond it.
     outer_rate: float = 1.0
@@ -129,6 +129,7 @@ class LocalWorker(Worker):
         self._every = options.every
         self._steps = 0  # steps of the round that is not over
         self._together = True  # whether all ranks have the same weights
+        self._shown: Shown | None = None
         broadcast_model(comm, task.model)
         self._flat = FlatParameters(task.model)
         self._meetings = self._make_meetings(options)
@@ -155,6 +156,7 @@ class LocalWorker(Worker):
         )
 
     def step(self, batch: Batch) -> Outcome:
+        self._take_back()
         outcome = self._gradients.compute(batch)
         if self._together:
             self._meetings.part()
@@ -186,23 +188,33 @@ class LocalWorker(Worker):
         self._whole_model.update(self._used)
 
     def sync(self) -> None:
-        """Average what has been trained since the last average, and running statistics."""
-        if not self._together:
+        """Show the mean of what the ranks have; each goes on from its own."""
+        if self._shown is None:
             self._flat.attach(0)  # weights that a caller has replaced since are the ones to average
             with phase("exchange"):
-                self._meetings.meet()
-            self._steps, self._together = 0, True
-        average_buffers(self._comm, self._task.model)
+                self._shown = Shown(self._comm, self._flat, self._task.model)
+
+    def _take_back(self) -> None:
+        """Collective. Have every rank's own again, if the mean was shown meanwhile."""
+        if self._shown is not None:
+            self._flat.attach(0)
+            if not self._shown.take_back():  # whoever has changed the mean wants all to go on there
+                self._steps, self._together = 0, True
+            self._shown = None
 
     def state(self) -> State:
         """What is this rank's own, until it meets the others, is its share in a mean."""
-        average_buffers(self._comm, self._task.model)
+        was_shown = self._shown is not None
+        self._take_back()
         state = whole_state(self._task)
-        own = [OPTIMIZER] if self._together else [PARAMETERS, OPTIMIZER]
+        own = [OPTIMIZER, BUFFERS] if self._together else [PARAMETERS, OPTIMIZER, BUFFERS]
         for name, tensor in state.tensors.items():
             if name.startswith(tuple(own)) and name.rpartition("/")[2] not in SCALARS:
                 assert isinstance(tensor, Tensor)
-                state.tensors[name] = Share(tensor, "mean")
+                if tensor.is_floating_point() or tensor.is_complex():
+                    state.tensors[name] = Share(tensor, "mean")
+        if was_shown:
+            self.sync()
         state.values |= {
             "shared by": _SHARES,
             "steps since average": self._steps,
@@ -216,6 +228,7 @@ class LocalWorker(Worker):
 
     def load(self, state: State) -> None:
         """Without this rank's own, all start from the mean, as if they had just met."""
+        self._shown = None
         own = state.of_rank(self._comm.rank, size=self._comm.size, strategy=_SHARES)
         load_whole(self._task, own or state)
         self._flat.attach(0)

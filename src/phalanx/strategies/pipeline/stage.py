@@ -40,8 +40,8 @@ from phalanx.strategies.building_blocks.initial_parts import (
     read_weights,
 )
 from phalanx.strategies.building_blocks.replica_groups import Groups
-from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
-from phalanx.strategies.building_blocks.whole_model import WholeModel, average_buffers
+from phalanx.strategies.building_blocks.rank_buffers import make_buffers
+from phalanx.strategies.building_blocks.whole_model import WholeModel
 from phalanx.strategies.pipeline.cutting import Cut
 from phalanx.strategies.pipeline.holdings import Holdings
 from phalanx.strategies.pipeline.layout import put_channels_first
@@ -81,11 +81,7 @@ class Stage:
         if initial is not None:
             make_room(self._own)  # for what is not trained
             initial.fill(self._own, all_of)
-        self._sharded_buffers = (
-            None
-            if task.shards is None
-            else ShardedBuffers(self._module, groups.peers, shards=task.shards)
-        )
+        self._buffers = make_buffers(self._module, groups.peers, shards=task.shards)
         # It would clip by the norm of this stage's gradients alone.
         self._whole_model = WholeModel(replace(task, clip_norm=None), self._flat)
         self._passes: StagePasses | None = None
@@ -100,7 +96,7 @@ class Stage:
             self._task,
             layers=list(self._module),
             borders=cut.borders,
-            statistics=self._sharded_buffers,
+            statistics=self._buffers,
             channels_first=self._groups.members.rank in cut.channels_first,
         )
 
@@ -138,8 +134,7 @@ class Stage:
             for block in self._flat.blocks:
                 for message in block.messages(0):
                     peers.allreduce(message)
-        if self._sharded_buffers is not None:
-            self._sharded_buffers.finish(batch.size)
+        self._buffers.finish(batch.size)
         if self._clip_norm is not None:
             factor = clip_factor(self._squares(), self._clip_norm)
             for block in self._flat.blocks:
@@ -199,8 +194,7 @@ class Stage:
 
     def average(self) -> None:
         """Collective. Have the same running statistics in all replicas."""
-        if self._sharded_buffers is None:
-            average_buffers(self._groups.peers, self._module)
+        self._buffers.average()
 
     def collect(self) -> None:
         """Collective. Have the weights and buffers of all stages on every rank, unless the model is

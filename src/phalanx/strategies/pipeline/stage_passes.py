@@ -19,7 +19,7 @@ from phalanx.models.in_parts import device_of
 from phalanx.strategies.base import Outcome, Task, number
 from phalanx.strategies.building_blocks.part_gradients import joined
 from phalanx.strategies.building_blocks.randomness import mix, seed_all, seed_part
-from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
+from phalanx.strategies.building_blocks.rank_buffers import Buffers
 from phalanx.strategies.pipeline.micro_batches import Part
 from phalanx.strategies.pipeline.neighbours import Border, Next, Previous
 from phalanx.strategies.pipeline.schedule import one_forward_one_backward
@@ -59,16 +59,16 @@ class StagePasses:
         *,
         layers: Sequence[nn.Module],
         borders: Sequence[Border],
-        statistics: ShardedBuffers | None,
+        statistics: Buffers,
         channels_first: bool = False,
     ) -> None:
-        """Collective. `borders` are all of the pipeline's; statistics come with fixed shards."""
+        """Collective. `borders` are all of the pipeline's."""
         self._channels_first = channels_first
         self._interval = SELDOM if on_one_host(comm) else INTERVAL
         self._stage, self._stages = comm.rank, comm.size
         self._task = task
         self._layers = layers
-        self._sharded_buffers = statistics
+        self._statistics = statistics
         self._buffers = tuple(buffer for layer in layers for buffer in layer.buffers())
         alive = self._stages - self._stage
         self._device = device_of(task.model)
@@ -90,8 +90,7 @@ class StagePasses:
             self._whole = self._task.loss.whole(batch)
         self._parts = parts
         self._outcomes = []
-        if self._sharded_buffers is not None:
-            self._sharded_buffers.begin()
+        self._statistics.begin()
         with self._messages([part.count for part in parts]):
             for operation in one_forward_one_backward(
                 self._stage, stages=self._stages, micro_batches=len(parts)
@@ -149,20 +148,19 @@ class StagePasses:
                 value = layer(value)
             if targets is not None:
                 value = self._finish_forward(value, targets)
-        if self._sharded_buffers is not None:
-            self._record(self._sharded_buffers, part)
+        self._record(part)
         if self._next is not None:
             self._next.send(micro_batch, value)
         self._alive[micro_batch] = _Alive(value, arrival)
 
-    def _record(self, statistics: ShardedBuffers, part: Part) -> None:
-        """Keep what a micro-batch made of the buffers, and put back what they were before it.
+    def _record(self, part: Part) -> None:
+        """Under shards, keep what a micro-batch made of the buffers, and put back what was there.
 
         That happens before its backward pass. BatchNorm's needs no running statistics that the
         forward pass has changed, but autograd takes any change for a mistake.
         """
         with _unsafe_preserve_version_counter(self._buffers):
-            statistics.record(part.index)
+            self._statistics.record(part.index)
 
     def _seed(self, part: Part) -> None:
         """Random numbers come from the shard; without shards each stage has its own for a part."""

@@ -27,7 +27,7 @@ from phalanx.models.in_parts import is_in_parts
 from phalanx.state import State
 from phalanx.strategies.base import Outcome, Strategy, Task, TextTable, Worker
 from phalanx.strategies.building_blocks.closures import refuse_closure
-from phalanx.strategies.building_blocks.in_pieces import guard
+from phalanx.strategies.building_blocks.in_pieces import end_guard, guard
 from phalanx.strategies.building_blocks.initial_parts import InitialParts, check_optimizer
 from phalanx.strategies.building_blocks.replica_groups import arrange_replicas
 from phalanx.strategies.building_blocks.whole_model import (
@@ -111,7 +111,7 @@ class PipelineWorker(Worker):
             self.model_parts = PipelineParts(self._stage, groups, self._connect)
         else:
             broadcast_model(comm, task.model)
-        self._guard = guard(task.optimizer)
+        guard(task.optimizer)
 
     def step(self, batch: Batch) -> Outcome:
         self._set_modes()
@@ -171,7 +171,7 @@ class PipelineWorker(Worker):
     def close(self) -> None:
         if self._stage is not None:
             self._stage.close()
-        self._guard.remove()
+        end_guard(self._task.optimizer)
         self._groups.free()
 
     def report(self) -> Sequence[TextTable]:

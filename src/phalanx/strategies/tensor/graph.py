@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 from phalanx.models.attention import CausalHeads
+from phalanx.models.modes import have_train, kept_modes
 
 #: `elementwise` and `channelwise` work on a slice of features or of channels as on the whole,
 #: `heads` on some heads of attention as on all.
@@ -133,16 +134,12 @@ class _Tracer(fx.Tracer):
 
 def _trace(model: nn.Module) -> fx.Graph | None:
     """The graph of the model as it trains; None if it has none that holds for all inputs."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.train()
     try:
-        with torch.random.fork_rng(devices=[]):
+        with kept_modes(model), torch.random.fork_rng(devices=[]):
+            have_train(model)
             return _Tracer().trace(model)
     except Exception:  # whatever a model's own code does about tensors that have no values
         return None
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 def _runs_of_graph(graph: fx.Graph, steps: ModuleSteps) -> list[Run]:

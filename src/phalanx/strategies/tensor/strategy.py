@@ -24,7 +24,11 @@ from phalanx.models.in_parts import device_of, is_in_parts
 from phalanx.state import State
 from phalanx.strategies.base import Outcome, Strategy, Task, TextTable, Worker
 from phalanx.strategies.building_blocks.clipping import clip_factor
-from phalanx.strategies.building_blocks.in_pieces import guard, mark_in_pieces
+from phalanx.strategies.building_blocks.in_pieces import (
+    end_guard,
+    guard,
+    mark_in_pieces,
+)
 from phalanx.strategies.building_blocks.initial_parts import (
     InitialParts,
     check_optimizer,
@@ -33,11 +37,10 @@ from phalanx.strategies.building_blocks.initial_parts import (
 )
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
 from phalanx.strategies.building_blocks.replica_groups import Groups, arrange_replicas
-from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers
+from phalanx.strategies.building_blocks.rank_buffers import make_buffers
 from phalanx.strategies.building_blocks.sliced_optimizer import check_elementwise
 from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
-    average_buffers,
     broadcast_model,
     load_whole,
 )
@@ -83,19 +86,17 @@ class TensorWorker(Worker):
         self._whole_model = WholeModel(replace(task, clip_norm=None), self._flat)
         shards = groups.replicas if task.shards is None else task.shards
         parts = cut(shards, groups.replicas)[groups.replica]
-        self._sharded_buffers = (
-            None if task.shards is None else ShardedBuffers(task.model, groups.peers, shards=shards)
-        )
+        self._buffers = make_buffers(task.model, groups.peers, shards=task.shards)
         self._gradients = PartGradients(
             task,
             self._flat,
             parts=range(parts.start, parts.stop),
             of=shards,
             rows=[0] * (parts.stop - parts.start),
-            statistics=self._sharded_buffers,
+            statistics=self._buffers,
         )
         self._join()  # the model is the user's until the first step
-        self._guard = guard(task.optimizer)
+        guard(task.optimizer)
 
     def _make_part(self, initial: InitialParts) -> None:
         """Make this rank's pieces of a model in parts, which stays split from here on."""
@@ -119,8 +120,7 @@ class TensorWorker(Worker):
         outcome = self._gradients.compute(batch)
         self._split.check_links()
         marks = self._add_up()
-        if self._sharded_buffers is not None:
-            self._sharded_buffers.finish(batch.size)
+        self._buffers.finish(batch.size)
         if self._task.clip_norm is not None:
             self._clip(self._task.clip_norm)
         with phase("update"):
@@ -161,14 +161,12 @@ class TensorWorker(Worker):
 
     def sync(self) -> None:
         """Collective. The whole model on every rank, until the next step."""
-        if self._sharded_buffers is None:
-            average_buffers(self._groups.peers, self._task.model)
+        self._buffers.average()
         with phase("gather"):
             self._join()
 
     def state(self) -> State:
-        if self._sharded_buffers is None:
-            average_buffers(self._groups.peers, self._task.model)
+        self._buffers.average()
         return self._split.state(copy=self.model_parts is None)
 
     def load(self, state: State) -> None:
@@ -183,7 +181,7 @@ class TensorWorker(Worker):
         else:
             self._split.unhook()
             give_up(self._task.model.parameters())
-        self._guard.remove()
+        end_guard(self._task.optimizer)
         self._groups.free()
 
     def plan(self) -> Sequence[TextTable]:

@@ -15,6 +15,7 @@ from phalanx.data.batches import Batch, plain
 from phalanx.data.own.nest import Nest, move
 from phalanx.errors import UsageError
 from phalanx.models.in_parts import device_of
+from phalanx.models.modes import kept_modes
 from phalanx.strategies.base import Objective, Outcome, Task
 from phalanx.strategies.building_blocks.passes import evaluate_objective, precision
 from phalanx.strategies.building_blocks.preserve import preserved
@@ -112,11 +113,6 @@ def _tolerance(task: Task) -> float:
 @contextmanager
 def _undisturbed(model: nn.Module) -> Iterator[None]:
     """In evaluation, and afterwards as before: modes, buffers and random numbers."""
-    modes = [(module, module.training) for module in model.modules()]
-    with preserved([model]):
+    with kept_modes(model), preserved([model]):
         model.eval()
-        try:
-            yield
-        finally:
-            for module, mode in modes:
-                module.training = mode
+        yield

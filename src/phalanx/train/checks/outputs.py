@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from phalanx.errors import UsageError
 from phalanx.models.in_parts import device_of
+from phalanx.models.modes import kept_modes
 from phalanx.wording import a
 
 
@@ -21,15 +22,12 @@ def check_outputs(
 
     A sample may want several `answers`, one for each of its tokens.
     """
-    was_training = model.training
     sample = torch.zeros(1, *input_shape, dtype=dtype, device=device_of(model))
     try:
-        with torch.random.fork_rng(devices=[]), torch.inference_mode():
+        with kept_modes(model), torch.random.fork_rng(devices=[]), torch.inference_mode():
             outputs = model.eval()(sample)
     except Exception:  # perhaps one sample is too few for it; if it is broken, training will tell
         return
-    finally:
-        model.train(was_training)
     wanted = (1, classes, *answers)
     if not isinstance(outputs, Tensor):
         raise UsageError(

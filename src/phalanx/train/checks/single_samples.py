@@ -11,6 +11,7 @@ from phalanx.data.own.paired import Paired
 from phalanx.data.split import Split
 from phalanx.errors import UsageError
 from phalanx.models.in_parts import device_of
+from phalanx.models.modes import have_train, kept_modes
 from phalanx.strategies.building_blocks.preserve import preserved
 from phalanx.train.samples import Source
 
@@ -55,15 +56,12 @@ def _trains_on_one(model: nn.Module, split: Source, dtype: torch.dtype) -> bool:
     if not isinstance(split, Split):  # who calls the model, and with what, is not known here
         return True
     sample = split.take(torch.tensor([0]), dtype=dtype).to(device_of(model))
-    modes = [(module, module.training) for module in model.modules()]
     try:
-        with preserved([model]), torch.no_grad():
-            model.train()(sample.inputs)
+        with kept_modes(model), preserved([model]), torch.no_grad():
+            have_train(model)
+            model(sample.inputs)
     except ValueError as error:
         return "more than 1 value per channel" not in str(error)
     except Exception:  # whatever else is the matter with it, training will tell
         return True
-    finally:
-        for module, mode in modes:
-            module.training = mode
     return True

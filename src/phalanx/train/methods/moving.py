@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 #: What of a state is of the model, and so is read by whoever has a part of it.
 _OF_MODELS = (PARAMETERS, BUFFERS, OPTIMIZER)
+#: Under this name a state says what of it is of companions: a schedule, the best weights.
+_ALONG = "goes along"
 
 
 def parts_of(trainer: "Trainer") -> State:
@@ -36,13 +38,29 @@ def parts_of(trainer: "Trainer") -> State:
     with phase("exchange"):
         state = trainer.worker.state().add(trainer.meter.state(trainer.comm))
         state.add(trainer.measures.state(trainer.comm))
-        for one in trainer.companions:
-            state.add(one.state())
+        state.add(_going_along(trainer))
         known = {"seed": trainer.task.seed, "shards": trainer.task.shards}
         state.values |= {"position": asdict(trainer.position), **known}
         if trainer.task.scale is not None:
             state.values["loss scale"] = trainer.task.scale.state()
         return state.to_host()
+
+
+def _going_along(trainer: "Trainer") -> State:
+    """What companions have; of a state that was loaded, until the next `fit` gives it to them."""
+    found, loaded = State(), trainer.loaded
+    if loaded is None:
+        for one in trainer.companions:
+            found.add(one.state())
+    else:
+        for name in loaded.values.get(_ALONG, ()):
+            if name in loaded.tensors:
+                found.tensors[name] = loaded.tensors[name]
+            if name in loaded.values:
+                found.values[name] = loaded.values[name]
+    if found.tensors or found.values:
+        found.values[_ALONG] = sorted({*found.tensors, *found.values})
+    return found
 
 
 def write(trainer: "Trainer", folder: Path) -> None:

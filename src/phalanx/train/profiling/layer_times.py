@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from phalanx.data.split import Samples
+from phalanx.models.modes import have_train, kept_modes
 from phalanx.strategies.base import Loss, TextTable
 from phalanx.strategies.building_blocks.preserve import preserved, settle
 
@@ -24,13 +25,9 @@ _PASSES = 5
 def layer_times(model: nn.Module, loss: Loss, samples: Samples) -> TextTable:
     """The fastest of a few passes through every layer that has no layers inside."""
     layers = {name: layer for name, layer in model.named_modules() if _is_leaf(layer)}
-    was_training = model.training
-    model.train()
-    try:
-        with preserved([model]):
-            rounds = [_one_pass(model, layers, loss, samples) for _ in range(1 + _PASSES)][1:]
-    finally:
-        model.train(was_training)
+    with kept_modes(model), preserved([model]):
+        have_train(model)
+        rounds = [_one_pass(model, layers, loss, samples) for _ in range(1 + _PASSES)][1:]
     fastest = {
         name: (
             min(forward[name] for forward, _ in rounds),
