@@ -1,4 +1,4 @@
-"""Whether modules train or are evaluated: users freeze some of a model that trains, with `eval()`."""
+"""Whether modules train or are evaluated: users freeze some of a model that trains by `eval()`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from phalanx.clock import phase
 from phalanx.comm.base import Communicator
 from phalanx.strategies.building_blocks.sharded_buffers import ShardedBuffers, numbers_of
-from phalanx.strategies.building_blocks.whole_model import average_buffers
+from phalanx.strategies.building_blocks.whole_model import average_buffers, digest
 
 
 @final
@@ -32,6 +32,7 @@ class RankBuffers:
     def begin(self) -> None:
         """Remember what there is before a part."""
         self._before = [owner.versions() for owner in self._owners]
+        self._values = {number: self._owners[number].copies() for number in self._moving}
 
     def record(self, part: int) -> None:
         """Nothing: a rank's next part goes on from there."""
@@ -41,35 +42,58 @@ class RankBuffers:
         if self._comm.size == 1 or not self._owners:
             return
         with phase("exchange"), torch.no_grad():
-            serves = self._comm.rank < self._serving
-            self._bring_together(set() if serves else self._changed())
+            others = {one: self._owners[one].others_than(self._values[one]) for one in self._moving}
+            changed = self._changed() | {one for one, flags in others.items() if any(flags)}
+            self._bring_together(set() if self._serves else changed, others)
 
     def average(self) -> None:
         """Collective. The same for what passes change without anybody noticing, as layers can that
         call torch's `batch_norm` with buffers of their own."""
         average_buffers(self._comm, self._model, serving=self._serving)
 
+    @property
+    def _serves(self) -> bool:
+        return self._comm.rank < self._serving
+
     def _changed(self) -> set[int]:
         pairs = enumerate(zip(self._before, self._owners, strict=True))
         return {number for number, (before, owner) in pairs if owner.versions() != before}
 
-    def _bring_together(self, changed: set[int]) -> None:
+    def _bring_together(self, changed: set[int], others: dict[int, list[bool]]) -> None:
+        """`others` says which statistics have other values than before: the rest keeps its bits,
+        which the mean of the same numbers may not have."""
         news = sorted(changed.difference(self._moving))
-        heads = torch.tensor([bool(news), *(one in changed for one in self._moving)], dtype=torch.int64)
+        votes = [flag for one in self._moving for flag in (one in changed, *others[one])]
+        heads = torch.tensor([bool(news), *votes], dtype=torch.int64)
         self._comm.allreduce(heads)
         told, *counts = heads.tolist()
         if told:
-            everyone = self._comm.allgather_objects(news)
-            self._moving = sorted({*self._moving, *(one for some in everyone for one in some)})
-            return self._bring_together(changed)
-        pairs = [pair for pair in zip(self._moving, counts, strict=True) if pair[1]]
-        statistics = [
-            (buffer, number in changed, count)
-            for number, count in pairs
-            for buffer in self._owners[number].statistics()
-        ]
+            self._bring_together(changed, others | self._learn_of(news))
+            return
+        votes_of_all = iter(counts)
+        statistics, counters = [], []
+        for number in self._moving:
+            count = next(votes_of_all)
+            for buffer in self._owners[number].statistics():
+                if next(votes_of_all):
+                    statistics.append((buffer, number in changed, count))
+            if count:
+                counters += self._owners[number].counters()
         self._take_means(statistics)
-        self._take_largest([one for number, _ in pairs for one in self._owners[number].counters()])
+        self._take_largest(counters)
+
+    def _learn_of(self, news: list[int]) -> dict[int, list[bool]]:
+        """Collective. Which statistics of owners that have changed for the first time differ
+        between ranks: nobody has kept what they were before."""
+        known = set(self._moving)
+        found = sorted({one for some in self._comm.allgather_objects(news) for one in some} - known)
+        self._moving = sorted({*known, *found})
+        mine = [[digest(one) for one in self._owners[number].statistics()] for number in found]
+        first, *rest = self._comm.allgather_objects(mine)
+        return {
+            number: [any(they[i][j] != one for they in rest) for j, one in enumerate(first[i])]
+            for i, number in enumerate(found)
+        }
 
     def _take_means(self, statistics: Sequence[tuple[Tensor, bool, int]]) -> None:
         """Each buffer becomes the mean of those that so many ranks bring."""
@@ -77,12 +101,14 @@ class RankBuffers:
             return
         # In float64 even a few of the largest numbers of a smaller type do not add up to infinity.
         brought = [
-            buffer.reshape(-1).to(torch.float64) if mine else buffer.new_zeros(buffer.numel(), dtype=torch.float64)
+            buffer.reshape(-1).to(torch.float64)
+            if mine
+            else buffer.new_zeros(buffer.numel(), dtype=torch.float64)
             for buffer, mine, _ in statistics
         ]
         total = torch.cat(brought)
         self._comm.allreduce(total)
-        sums = total.split([len(one) for one in brought])
+        sums = torch.split(total, [len(one) for one in brought])
         for (buffer, _, count), sum_ in zip(statistics, sums, strict=True):
             buffer.copy_(sum_.div_(count).view(buffer.shape))
 
@@ -91,7 +117,7 @@ class RankBuffers:
             return
         largest = torch.cat([one.reshape(-1).to(torch.int64) for one in counters])
         self._comm.allreduce(largest, "maximum")
-        parts = largest.split([one.numel() for one in counters])
+        parts = torch.split(largest, [one.numel() for one in counters])
         for counter, part in zip(counters, parts, strict=True):
             counter.copy_(part.view(counter.shape))
 
@@ -123,6 +149,15 @@ class _Owner:
         """What any change changes: BatchNorm's counter tells of its statistics as well, of which
         torch itself does not."""
         return [(id(one), one._version) for one in _own(self._module)]
+
+    def copies(self) -> list[Tensor]:
+        """Of the statistics, as they are now."""
+        return [one.clone() for one in self.statistics()]
+
+    def others_than(self, copies: list[Tensor]) -> list[bool]:
+        """Which statistics have other values than these."""
+        pairs = zip(self.statistics(), copies, strict=True)
+        return [not torch.equal(one, copy) for one, copy in pairs]
 
     def statistics(self) -> list[Tensor]:
         """The numbers of which there are means, in the memory of the buffers."""

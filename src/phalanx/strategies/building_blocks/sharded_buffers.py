@@ -1,6 +1,7 @@
 """Buffers under fixed shards: every shard starts from the same, and their mean comes next.
 
-BatchNorm's running statistics are the usual case. Without fixed shards `RankBuffers` do the same by ranks.
+BatchNorm's running statistics are the usual case. Without fixed shards, `RankBuffers` do the same
+by ranks.
 """
 
 from collections.abc import Sequence
@@ -60,7 +61,6 @@ class ShardedBuffers:
                 mine = table.rows[self._mine]
                 self._comm.allgather(mine, table.rows, counts=self._counts)
             table.unpack(table.merged(min(len(table.rows), batch_size)))
-
 
     def average(self) -> None:
         """Nothing: all ranks have the same."""

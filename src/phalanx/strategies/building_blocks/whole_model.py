@@ -92,7 +92,7 @@ def average_buffers(comm: Communicator, model: nn.Module, *, serving: int = 0) -
     buffers = [buffer for buffer in model.buffers() if buffer.numel() > 0]
     if comm.size == 1 or not buffers:
         return
-    everyone = comm.allgather_objects([_digest(buffer) for buffer in buffers])
+    everyone = comm.allgather_objects([digest(buffer) for buffer in buffers])
     for number, buffer in enumerate(buffers):
         found = {digests[number] for digests in everyone[serving:]}
         if len(found) > 1:
@@ -101,7 +101,8 @@ def average_buffers(comm: Communicator, model: nn.Module, *, serving: int = 0) -
             in_place(lambda tensor: comm.broadcast(tensor, serving), buffer)
 
 
-def _digest(buffer: Tensor) -> bytes:
+def digest(buffer: Tensor) -> bytes:
+    """What only the same bits have."""
     content = buffer.detach().cpu().contiguous().reshape(-1).view(torch.uint8)
     return hashlib.blake2b(content.numpy().data, digest_size=16).digest()
 

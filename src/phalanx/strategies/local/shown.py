@@ -5,9 +5,9 @@ from typing import final
 import torch
 from torch import nn
 
-from phalanx.comm.base import Communicator
 from phalanx.exchange.flat import FlatParameters
 from phalanx.strategies.building_blocks.whole_model import average_buffers
+from phalanx.strategies.local.replicas import Replicas
 
 
 @final
@@ -17,16 +17,17 @@ class Shown:
     Ranks that always have the same count as often as they are.
     """
 
-    def __init__(self, comm: Communicator, flat: FlatParameters, model: nn.Module) -> None:
-        """Collective."""
-        self._comm = comm
+    def __init__(
+        self, replicas: Replicas, flat: FlatParameters, model: nn.Module, *, together: bool
+    ) -> None:
+        """Collective. Weights that are the same on all ranks stay as they are."""
+        self._comm = replicas.everyone
         weights = [block.values for block in flat.blocks]
         self._tensors = [*weights, *(one.detach() for one in model.buffers())]
         self._own = [one.clone() for one in self._tensors]
-        for values in weights:
-            comm.allreduce(values)
-            values.div_(comm.size)
-        average_buffers(comm, model)
+        for values in () if together else weights:
+            replicas.average(values)
+        average_buffers(self._comm, model)
         self._means = [one.clone() for one in self._tensors]
 
     @torch.no_grad()

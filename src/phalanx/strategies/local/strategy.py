@@ -26,9 +26,7 @@ from torch import Tensor
 
 from phalanx.clock import phase
 from phalanx.comm.base import Communicator
-from phalanx.comm.single import SingleCommunicator
 from phalanx.data.batches import Batch
-from phalanx.errors import UsageError
 from phalanx.exchange.flat import FlatParameters
 from phalanx.state import Share, State
 from phalanx.state.model import BUFFERS, PARAMETERS, parameter_names
@@ -45,6 +43,7 @@ from phalanx.strategies.building_blocks.whole_model import (
 from phalanx.strategies.local.meetings import Mean, Meetings, Names
 from phalanx.strategies.local.outer_steps import OuterSteps
 from phalanx.strategies.local.pieces import OuterOptimizer
+from phalanx.strategies.local.replicas import Replicas, arrange
 from phalanx.strategies.local.rules import RANK
 from phalanx.strategies.local.shown import Shown
 from phalanx.strategies.rules import check_bound, check_fields
@@ -80,7 +79,7 @@ class Local(Strategy):
     def bind(self, comm: Communicator, task: Task) -> Worker:
         check_bound("local", self, task, ranks=comm.size)
         refuse_closure(task.optimizer, strategy="local")
-        return LocalWorker(_arrange(comm, self.alone), task, self)
+        return LocalWorker(arrange(comm, self.alone), task, self)
 
     @property
     def takes_means(self) -> bool:
@@ -88,42 +87,8 @@ class Local(Strategy):
         return self == Local(every=self.every)
 
 
-@dataclass(frozen=True)
-class _Replicas:
-    """Who trains together with this rank, and who meets whom."""
-
-    everyone: Communicator
-    #: The ranks that have the same weights at any time.
-    replica: Communicator
-    #: The first ranks of all replicas, or the others.
-    leaders: Communicator
-    count: int
-
-    def free(self) -> None:
-        """Collective. Give the communicators back."""
-        if self.leaders is not self.everyone:
-            self.replica.free()
-            self.leaders.free()
-
-
-def _arrange(comm: Communicator, alone: str) -> _Replicas:
-    """Collective. Every rank is a replica, or every host."""
-    if alone == RANK or comm.size == 1:
-        return _Replicas(comm, SingleCommunicator(), comm, comm.size)
-    host = comm.host()
-    leaders = comm.split(int(host.rank > 0), comm.rank)
-    found = _Replicas(comm, host, leaders, comm.broadcast_object(leaders.size))
-    if found.count == 1:
-        found.free()
-        raise UsageError(
-            f"all {comm.size} ranks are on one host, which is one replica and meets nobody: take "
-            "strategy 'central', or let every rank be a replica"
-        )
-    return found
-
-
 class LocalWorker(Worker):
-    def __init__(self, replicas: _Replicas, task: Task, options: Local) -> None:
+    def __init__(self, replicas: Replicas, task: Task, options: Local) -> None:
         self._replicas, self._task = replicas, task
         self._comm = comm = replicas.everyone
         self._every = options.every
@@ -192,7 +157,9 @@ class LocalWorker(Worker):
         if self._shown is None:
             self._flat.attach(0)  # weights that a caller has replaced since are the ones to average
             with phase("exchange"):
-                self._shown = Shown(self._comm, self._flat, self._task.model)
+                self._shown = Shown(
+                    self._replicas, self._flat, self._task.model, together=self._together
+                )
 
     def _take_back(self) -> None:
         """Collective. Have every rank's own again, if the mean was shown meanwhile."""

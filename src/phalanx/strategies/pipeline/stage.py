@@ -39,8 +39,8 @@ from phalanx.strategies.building_blocks.initial_parts import (
     read_optimizer_parts,
     read_weights,
 )
-from phalanx.strategies.building_blocks.replica_groups import Groups
 from phalanx.strategies.building_blocks.rank_buffers import make_buffers
+from phalanx.strategies.building_blocks.replica_groups import Groups
 from phalanx.strategies.building_blocks.whole_model import WholeModel
 from phalanx.strategies.pipeline.cutting import Cut
 from phalanx.strategies.pipeline.holdings import Holdings

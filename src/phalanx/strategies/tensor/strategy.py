@@ -36,8 +36,8 @@ from phalanx.strategies.building_blocks.initial_parts import (
     make_room,
 )
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
-from phalanx.strategies.building_blocks.replica_groups import Groups, arrange_replicas
 from phalanx.strategies.building_blocks.rank_buffers import make_buffers
+from phalanx.strategies.building_blocks.replica_groups import Groups, arrange_replicas
 from phalanx.strategies.building_blocks.sliced_optimizer import check_elementwise
 from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
