@@ -42,9 +42,10 @@ class RankBuffers:
         if self._comm.size == 1 or not self._owners:
             return
         with phase("exchange"), torch.no_grad():
-            others = {one: self._owners[one].others_than(self._values[one]) for one in self._moving}
-            changed = self._changed() | {one for one, flags in others.items() if any(flags)}
-            self._bring_together(set() if self._serves else changed, others)
+            others = {one: self._others(one) for one in self._moving}
+            changed = set() if self._serves else self._changed()
+            changed.update(one for one, flags in others.items() if any(flags))
+            self._bring_together(changed, others)
 
     def average(self) -> None:
         """Collective. The same for what passes change without anybody noticing, as layers can that
@@ -58,6 +59,12 @@ class RankBuffers:
     def _changed(self) -> set[int]:
         pairs = enumerate(zip(self._before, self._owners, strict=True))
         return {number for number, (before, owner) in pairs if owner.versions() != before}
+
+    def _others(self, number: int) -> list[bool]:
+        owner = self._owners[number]
+        if self._serves:
+            return [False for _ in owner.statistics()]
+        return owner.others_than(self._values[number])
 
     def _bring_together(self, changed: set[int], others: dict[int, list[bool]]) -> None:
         """`others` says which statistics have other values than before: the rest keeps its bits,
