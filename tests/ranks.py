@@ -134,6 +134,8 @@ class _Parent:
 
     def _work_ahead(self) -> None:
         """Have the next job run, if none does."""
+        for one in self._batches.values():
+            one.look()
         if not any(batch.is_running for batch in self._batches.values()):
             batch = next((one for one in self._batches.values() if not one.was_started), None)
             if batch is not None:

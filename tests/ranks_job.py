@@ -34,10 +34,10 @@ class Batch:
     def __init__(self, config: pytest.Config, items: list[pytest.Item], *, ranks: int) -> None:
         self.ranks = ranks
         self._arguments = _arguments(config, items)
-        self._tests = [item.nodeid for item in items]
+        self._waiting = [item.nodeid for item in items]
+        self._outcomes: dict[str, Outcome] = {}
         self._stall: float = config.getoption("--ranks-stall")
         self._job: _Job | None = None
-        self._hopeless: str | None = None
         self.was_started = False
 
     @property
@@ -47,32 +47,56 @@ class Batch:
 
     def start(self) -> None:
         """Begin, before anybody asks for an outcome; all else on this machine goes first."""
-        self._begin(self._tests, niceness=10)
+        self._begin(niceness=10)
+
+    def look(self) -> None:
+        """See how far a job is that nobody waits for: if a test has lost it, the rest goes on."""
+        if self._job is not None:
+            self._advance(stall=2 * self._stall, niceness=10)
 
     def outcome(self, test: str) -> Outcome:
         """Wait until the test is done on all ranks; tests are asked for in their order."""
-        if self._hopeless is not None:
-            return Outcome("failed", self._hopeless)
-        if self._job is None:
-            self._begin(self._tests[self._tests.index(test) :])
-        job = self._job
-        assert job is not None
         try:
-            trouble = job.follow(test, stall=self._stall, to_the_end=test == self._tests[-1])
-            if trouble is not None:
-                trouble = f"{trouble}\n\n{job.whereabouts(test)}\n\n{job.output()}"
-                if not job.started:
-                    self._hopeless = trouble
+            while test not in self._outcomes:
+                if self._job is None:
+                    self._begin()
+                self._advance(stall=self._stall)
+                time.sleep(0.005)
         except BaseException:
             self.close()
             raise
-        outcome = merge([log.reports.get(test, []) for log in job.logs], trouble=trouble)
-        if trouble is not None or test == self._tests[-1]:
-            self.close()
-        return outcome
+        return self._outcomes.pop(test)
 
-    def _begin(self, tests: list[str], *, niceness: int = 0) -> None:
-        self._job = _Job(self.ranks, self._arguments, tests=tests, niceness=niceness)
+    def _advance(self, *, stall: float, niceness: int = 0) -> None:
+        """Take in what the job has done."""
+        job = self._job
+        assert job is not None
+        job.read()
+        while self._waiting and job.is_done(self._waiting[0], last=len(self._waiting) == 1):
+            self._keep(job)
+        if not self._waiting:
+            self.close()
+            return
+        trouble = job.trouble(stall=stall)
+        if trouble is None:
+            return
+        trouble = f"{trouble}\n\n{job.whereabouts(self._waiting[0])}\n\n{job.output()}"
+        started = job.started
+        self._keep(job, trouble)
+        self.close()
+        if not started:  # nor would any other job of these tests
+            self._outcomes |= {one: Outcome("failed", trouble) for one in self._waiting}
+            self._waiting.clear()
+        elif self._waiting:
+            self._begin(niceness=niceness)
+
+    def _keep(self, job: "_Job", trouble: str | None = None) -> None:
+        test = self._waiting.pop(0)
+        by_rank = [log.reports.get(test, []) for log in job.logs]
+        self._outcomes[test] = merge(by_rank, trouble=trouble)
+
+    def _begin(self, *, niceness: int = 0) -> None:
+        self._job = _Job(self.ranks, self._arguments, tests=self._waiting, niceness=niceness)
         self.was_started = True
 
     def close(self) -> None:
@@ -133,6 +157,8 @@ class _Job:
         (folder / "tests.json").write_text(json.dumps(tests))
         self.logs = [_Log(folder / f"rank-{rank}.jsonl") for rank in range(ranks)]
         self._output = folder / "output"
+        self._progress = time.monotonic()
+        self._code: int | None = None
         command, environment = mpiexec_command(ranks, bind=False)
         environment |= YIELDING
         environment.pop("PYTEST_ADDOPTS", None)  # may select other tests
@@ -153,24 +179,27 @@ class _Job:
         """Whether any rank got as far as a test."""
         return any(log.test or log.finished for log in self.logs)
 
-    def follow(self, test: str, *, stall: float, to_the_end: bool) -> str | None:
-        """Wait until all ranks have finished the test; what went wrong if that cannot be."""
-        progress = time.monotonic()
-        while True:
-            code = self._process.poll()  # before reading, so that nothing is left unread
-            if sum(log.read() for log in self.logs):
-                progress = time.monotonic()
-            if all(test in log.finished for log in self.logs) and (code == 0 or not to_the_end):
-                return None
-            alone = [str(rank) for rank, log in enumerate(self.logs) if log.alone]
-            if alone:
-                return f"rank {', '.join(alone)} failed and waited for the others in vain"
-            if code is not None:
-                return f"the job ended with exit code {code}"
-            limit = stall if self.started else max(stall, _START)
-            if time.monotonic() - progress > limit:
-                return f"no progress on any rank for {limit:g} s"
-            time.sleep(0.005)
+    def read(self) -> None:
+        """Take in what the ranks have written."""
+        self._code = self._process.poll()  # before reading, so that nothing is left unread
+        if sum(log.read() for log in self.logs):
+            self._progress = time.monotonic()
+
+    def is_done(self, test: str, *, last: bool) -> bool:
+        """Whether all ranks have finished the test, and if it is the last one the job has, too."""
+        return all(test in log.finished for log in self.logs) and (self._code == 0 or not last)
+
+    def trouble(self, *, stall: float) -> str | None:
+        """Why the test under way will never be done."""
+        alone = [str(rank) for rank, log in enumerate(self.logs) if log.alone]
+        if alone:
+            return f"rank {', '.join(alone)} failed and waited for the others in vain"
+        if self._code is not None:
+            return f"the job ended with exit code {self._code}"
+        limit = stall if self.started else max(stall, _START)
+        if time.monotonic() - self._progress > limit:
+            return f"no progress on any rank for {limit:g} s"
+        return None
 
     def whereabouts(self, test: str) -> str:
         """Where each rank is, with the Python stack of each."""

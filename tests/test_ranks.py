@@ -183,6 +183,27 @@ def test_a_job_that_cannot_start_is_told_once(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("started-*"))) == 1
 
 
+def test_a_job_that_is_lost_early_goes_on_before_anybody_waits_for_it(tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(
+        "import pathlib, pytest, time\n"
+        "@pytest.mark.parametrize('x', range(600))\n"
+        "def test_outside(x):\n"
+        "    time.sleep(0.2 * (not pathlib.Path('second').exists()))\n"
+        "    assert x < 599 or pathlib.Path('second').exists()\n"
+        "@pytest.mark.ranks(2)\n"
+        "def test_first():\n"
+        "    from mpi4py import MPI\n"
+        "    assert MPI.COMM_WORLD.rank\n"
+        "    MPI.COMM_WORLD.Barrier()\n"
+        "@pytest.mark.ranks(2)\n"
+        "def test_second():\n"
+        "    pathlib.Path('second').touch()\n"
+    )
+    result = run(tmp_path, "--ranks-patience=1", "-rA")
+    result.assert_outcomes(passed=601, failed=1)
+    assert "in test_first\n" in failure(result, "test_first"), "the stack of who waited"
+
+
 def test_a_killed_pytest_leaves_no_process_behind(tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(
         "import os, pathlib, pytest, time\n"

@@ -32,10 +32,11 @@ def sent_in_steps(comm: Communicator, strategy: str, model: nn.Module, *, steps:
     counted = CountedCommunicator(comm, traffic)
     task = Task(model, SGD(model.parameters(), lr=0.01), make_loss("cross-entropy"))
     worker = make(strategy).bind(counted, task)
-    split = data.load("digits").train.subset(torch.arange((steps + 1) * BATCH))
-    first, *others = batches(split, batch_size=BATCH, seed=3, epoch=0)
+    split = data.load("digits").train.subset(torch.arange((steps + 2) * BATCH))
+    first, second, *others = batches(split, batch_size=BATCH, seed=3, epoch=0)
     worker.step(first)  # some strategies look at a first batch before they share out the model
     worker.sync()
+    worker.step(second)  # and some put back what reading has changed
     before = traffic.bytes
     for batch in others:
         worker.step(batch)

@@ -47,14 +47,7 @@ class TraceFile:
             self._join(identity)
         elif self._failure is not None:
             raise self._failure
-        name = {"name": f"rank {comm.rank}"}
-        self._write(_event("M", "thread_name", comm.rank, args=name), first=self._is_first)
         atexit.register(self.flush)
-
-    @property
-    def _is_first(self) -> bool:
-        """Whether what this rank writes begins a file."""
-        return self._comm.rank == 0 or self._has_part
 
     def add(self, event: Event) -> None:
         """One more event, to be written soon."""
@@ -74,7 +67,7 @@ class TraceFile:
         waiting, self._waiting = self._waiting, []
         self._written = time.perf_counter()
         if waiting:
-            self._write(_BETWEEN.join(waiting), first=False)
+            self._append((_BETWEEN + _BETWEEN.join(waiting)).encode())
 
     def finish(self) -> None:
         """Collective. Put everything together; if something was not written, rank 0 raises it."""
@@ -101,7 +94,7 @@ class TraceFile:
             path.parent.mkdir(parents=True, exist_ok=True)
             flags = os.O_CREAT | os.O_TRUNC | os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC
             self._descriptor = os.open(path, flags, 0o666)
-            self._append(_BEGIN.encode())
+            self._append((_BEGIN + self._own_name()).encode())
             found = os.fstat(self._descriptor)
         except OSError as error:
             self._failure = error
@@ -120,17 +113,20 @@ class TraceFile:
                 self._has_part = (found.st_dev, found.st_ino) != identity
             if not self._has_part:
                 self._descriptor = os.open(self.path, flags)
+                self._append((_BETWEEN + self._own_name()).encode())
                 return
         self._has_part = True
         try:
             self._part.parent.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(self._part, flags | os.O_CREAT | os.O_TRUNC, 0o666)
-            self._append(_BEGIN.encode())
+            self._append((_BEGIN + self._own_name()).encode())
         except OSError as error:
             self._failure = error
 
-    def _write(self, text: str, *, first: bool) -> None:
-        self._append((text if first else _BETWEEN + text).encode())
+    def _own_name(self) -> str:
+        """The event that names this rank. It begins a file in one piece with the bracket: whoever
+        appends to that comes after an event."""
+        return _event("M", "thread_name", self._comm.rank, args={"name": f"rank {self._comm.rank}"})
 
     def _append(self, content: bytes) -> None:
         """One whole piece; after a failure, no more."""
