@@ -36,9 +36,10 @@ def sent_in_steps(comm: Communicator, strategy: str, model: nn.Module, *, steps:
     first, second, *others = batches(split, batch_size=BATCH, seed=3, epoch=0)
     worker.step(first)  # some strategies look at a first batch before they share out the model
     worker.sync()
-    worker.step(second)  # and some put back what reading has changed
+    if strategy == "local":
+        worker.step(second)  # which puts back what reading has changed
     before = traffic.bytes
-    for batch in others:
+    for batch in others[:steps]:
         worker.step(batch)
     sent = traffic.bytes - before
     worker.sync()

@@ -98,8 +98,10 @@ def test_an_endless_loop_in_a_data_set_of_ones_own(phalanx: Phalanx, tmp_path: P
     (tmp_path / "own.py").write_text(LOADING)
     done = phalanx("train", "--dataset", "own.py:load", "--ranks", 2, "--stall-after", "4s")
     assert done.returncode == 1
-    assert re.match(r"rank 1 .* before its first step was done: it computes", done.stderr)
-    assert re.search(r"rank 1 \(computing\):\n.*own.py.* in load\n.*in wait_", done.stderr, re.S)
+    # On a machine that is busy enough, its watch may not come to run beside the loop.
+    why = "( was done: it computes|, or soon after: its Python does not run)"
+    assert re.match(rf"rank 1 .* before its first step{why}", done.stderr)
+    assert re.search(r"rank 1 \(.+\):\n.*own.py.* in load\n.*in wait_", done.stderr, re.S)
     assert re.search(r"rank 0 \(waiting for other ranks\):\n  File ", done.stderr)
     assert left_behind(tmp_path) == []
 
