@@ -47,6 +47,17 @@ def test_a_trace_has_every_stay(now: list[float]) -> None:
     assert events == [("exchange", 4.0, 5.0), ("forward", 1.0, 8.0)]
 
 
+def test_a_phase_inside_of_itself_is_one_stay(now: list[float]) -> None:
+    events: list[clock.Event] = []
+    running = clock.start(trace=events.append)
+    with phase("exchange"):
+        now[0] += 1
+        with phase("exchange"):
+            now[0] += 2
+        now[0] += 4
+    assert (running.seconds, events) == ({"exchange": 7.0}, [("exchange", 0.0, 7.0)])
+
+
 def test_an_error_leaves_its_phase(now: list[float]) -> None:
     running = clock.start()
     with pytest.raises(ValueError, match="no"), phase("load"):  # noqa: PT012

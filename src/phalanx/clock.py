@@ -79,7 +79,8 @@ class Clock:
         name, entered = self._open.pop()
         self.seconds[name] += now - self._since
         self._since = now
-        if self._trace is not None:
+        # What is done inside of the same phase is in the outer one's event.
+        if self._trace is not None and all(name != outer for outer, _ in self._open):
             self._trace(Event(name, entered - self._started, now - entered))
 
     def _now(self) -> float:

@@ -75,6 +75,20 @@ def test_changes_go_on_from_a_momentum(comm: Communicator) -> None:
 
 
 @pytest.mark.ranks(3)
+def test_a_momentum_keeps_its_bits(comm: Communicator) -> None:
+    """Negative zeros as well, which a sum with zeros would lose."""
+    model = make_model("mlp")
+    optimizer = SGD(model.parameters(), lr=0.05, momentum=0.9)
+    for parameter in model.parameters():
+        optimizer.state[parameter]["momentum_buffer"] = torch.full_like(parameter, -0.0)
+    with Trainer(model, optimizer, strategy=Server(exchange="changes"), comm=comm) as trainer:
+        state = trainer.state()
+    kept = dict(state.under("optimizer/"))
+    assert len(kept) == len(list(model.parameters()))
+    assert all(torch.signbit(one).all() for one in kept.values())
+
+
+@pytest.mark.ranks(3)
 def test_rank_0_has_the_only_state_and_does_not_train(comm: Communicator) -> None:
     model = make_model("mlp")
     calls = []

@@ -206,7 +206,8 @@ class ChangesWorker(Worker):
         if self._comm.rank != workers_of(self._comm)[0]:
             for kept in self._task.optimizer.state.values():
                 if kept.get("momentum_buffer") is not None:
-                    kept["momentum_buffer"].zero_()
+                    # Added to the first one's, a negative zero leaves negative zeros as they are.
+                    kept["momentum_buffer"].zero_().neg_()
 
     def close(self) -> None:
         self._flat.release()
