@@ -79,6 +79,7 @@ def test_ours_trains_and_writes(comm: Communicator, tmp_path: Path) -> None:
     assert read_checkpoint(ours.newest).values["position"]["step"] == 20
 
 
+@pytest.mark.long
 def test_torchs_own_still_writes() -> None:
     chosen = [way for way in ways(2) if way.name == "DDP, async_save, thread"]
     results = measure_checkpoints(chosen, rounds=1, seconds=60, say=print, quick=True)

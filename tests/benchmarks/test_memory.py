@@ -9,6 +9,7 @@ from benchmarks.memory_run import commands, memory_table
 from tests.commands import PATIENCE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ranks", [2])
 def test_central_keeps_one_copy_of_weights_and_state(ranks: int) -> None:
     """12 bytes a parameter once (weights, Adam's two moments) and 4 a rank (its gradient)."""

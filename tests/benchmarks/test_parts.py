@@ -32,7 +32,7 @@ def loss_of_plain_torch(workload: str) -> float | None:
     ("row", "workload"),
     [
         pytest.param("pipelining tuned, bound", "pipeline-transformer", marks=pytest.mark.long),
-        ("DTensor tuned, bound", "tensor-transformer"),
+        pytest.param("DTensor tuned, bound", "tensor-transformer", marks=pytest.mark.long),
     ],
 )
 def test_torchs_own_trains_the_same(row: str, workload: str) -> None:
@@ -43,6 +43,7 @@ def test_torchs_own_trains_the_same(row: str, workload: str) -> None:
 
 
 @pytest.mark.ranks(2)
+@pytest.mark.long
 @pytest.mark.parametrize("name", SMALL)
 def test_ours_trains_the_same(name: str, comm: Communicator) -> None:
     workload = IN_PARTS[name].quick()

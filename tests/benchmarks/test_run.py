@@ -12,6 +12,7 @@ ROWS = ["torch, 1 thread", "DDP tuned, bound", "phalanx allreduce", "Horovod"]
 EXCHANGES = ["MPI_Allreduce, bound"]
 
 
+@pytest.mark.long
 def test_a_quick_run_writes_a_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--quick", "--output", str(tmp_path), "--rows", *ROWS, *EXCHANGES]) == 0
     (file,) = tmp_path.glob("*.md")

@@ -11,7 +11,7 @@ from tests.chaos.trial import Outcome, Undisturbed, try_out
 from tests.chaos.writers import kill_writers
 from tests.tiers import many, more_when_long
 
-FAULTS = many(3, long=200)
+FAULTS = many(1, long=200)
 
 
 @pytest.fixture(scope="module")

@@ -40,7 +40,7 @@ def test_a_full_disk_behind_standard_output(tmp_path: Path) -> None:
     assert (tmp_path / "run" / "model.safetensors").exists()
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_reader_that_leaves(tmp_path: Path, ranks: int) -> None:
     command = f'"$PYTHON" -m phalanx train --epochs 1 --output run --ranks {ranks} | head -1'
     done = run_into(tmp_path, f"set -o pipefail; {command}")

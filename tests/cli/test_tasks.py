@@ -44,6 +44,7 @@ def result_of(run: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long
 def test_the_page_can_be_typed(phalanx: Phalanx, tmp_path: Path) -> None:
     assert len(COMMANDS) > 7
     said = {}

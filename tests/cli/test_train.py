@@ -68,6 +68,7 @@ def test_mpirun_equals_our_own_launcher(phalanx: Phalanx, process: Phalanx, tmp_
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.long
 def test_more_ranks_than_cores(phalanx: Phalanx) -> None:
     ranks = min(6, available_cores() + 1)
     done = phalanx(*SMALL, "--ranks", ranks, "--epochs", 1)

@@ -5,6 +5,7 @@ forks, those of a page one after the other in one folder.
 """
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,13 @@ def test_what_is_run_elsewhere_is_run_there() -> None:
     assert [test for test in LONG.values() if not (ROOT / test).exists()] == []
 
 
-@pytest.mark.parametrize("page", sorted({one.page for one in on(0)}))
+def with_commands() -> Iterator[object]:
+    """The pages; all but the first that a newcomer reads when there is time."""
+    for page in sorted({one.page for one in on(0)}):
+        yield page if page == "get-started.md" else pytest.param(page, marks=pytest.mark.long)
+
+
+@pytest.mark.parametrize("page", with_commands())
 def test_commands_of_a_page(page: str, phalanx: Phalanx, tmp_path: Path) -> None:
     prepare(tmp_path)
     for command in on(0):

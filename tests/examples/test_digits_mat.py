@@ -125,6 +125,7 @@ def test_evaluate_refuses(phalanx: Phalanx, arguments: tuple[str, ...], cause: s
     assert cause in " ".join(done.stderr.split())
 
 
+@pytest.mark.long
 def test_the_example_starts_from_weights(
     example: Example, files: tuple[Path, Path], thetas: list[Array], tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from PIL import Image
 from torch import nn
@@ -49,6 +50,7 @@ def test_the_baselines_learn() -> None:
     assert logistic_regression(epochs=20, batch_size=10, learning_rate=0.01).accuracy >= 0.9
 
 
+@pytest.mark.long
 def test_the_example_learns_in_every_mode_and_draws_it(example: Example, tmp_path: Path) -> None:
     shown = example("iris.run", "--ranks", 2, "--output", tmp_path / "out")
     for mode, ranks in (("single", 1), ("allreduce", 2), ("server", 2)):
@@ -77,6 +79,7 @@ def test_every_network_has_its_curve() -> None:
     assert curves(Training(history, {}, {}), "loss")["network 0"] == [3.0, 1.0]
 
 
+@pytest.mark.long
 def test_the_images_of_the_example(example: Example, tmp_path: Path) -> None:
     colours = {"buildings": 40, "forest": 110, "sea": 180}
     for part in ("seg_train", "seg_test"):

@@ -22,7 +22,8 @@ def undisturbed(zygote: Zygote, tmp_path_factory: pytest.TempPathFactory) -> str
     return zygote.run("phalanx", [*TRAINING], cwd=folder, env=environment()).stdout
 
 
-@pytest.mark.parametrize("strategy", [pytest.param("allreduce", marks=pytest.mark.long), "central"])
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", ["allreduce", "central"])
 def test_the_others_go_on_without_a_host_that_falls_silent(
     hosts: Network, tmp_path: Path, undisturbed: str, strategy: str
 ) -> None:

@@ -11,6 +11,7 @@ from tests.commands import environment
 from tests.keras.test_keras import BACKENDS, ROOT
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_the_others_go_on(backend: str, tmp_path: Path) -> None:
     job = [sys.executable, "-m", "tests.keras.job_lost", str(tmp_path)]

@@ -8,7 +8,10 @@ from tests.docs.pages import python_of, run_blocks
 from tests.keras.test_keras import BACKENDS, run_script
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "backend",
+    [pytest.param(one, marks=[pytest.mark.long] * (one == "torch")) for one in BACKENDS],
+)
 def test_the_scripts_run(backend: str, tmp_path: Path) -> None:
     """Those of the migration on torch, every name of ours on all backends."""
     migration = [one.text for one in run_blocks("migration.md") if one.language == "python"]

@@ -88,6 +88,7 @@ def test_the_changelog_begins_with_this_version() -> None:
     assert headings[0] == PROJECT["version"]
 
 
+@pytest.mark.long
 def test_the_wheel_alone_trains_away_from_the_clone(archives: Path, tmp_path: Path) -> None:
     """In an environment of its own, that sees packages of others and none of the clone's."""
     (wheel,) = archives.glob("*.whl")

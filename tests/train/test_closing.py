@@ -39,7 +39,7 @@ def test_nothing_is_kept(comm: Communicator, strategy: str) -> None:
     options = {"cut": (1,)} if strategy == "pipeline" else {}
     found = []
     for _ in range(3):
-        for _ in range(5):
+        for _ in range(2):
             with make_trainer(comm, make(strategy, options)) as trainer:
                 trainer.fit(SPLIT, epochs=1, batch_size=8)
         del trainer

@@ -15,7 +15,7 @@ from phalanx.errors import UsageError
 from phalanx.settings.defaults import nominal_rate
 from phalanx.settings.optimizers import OPTIMIZERS
 from phalanx.settings.table import Settings
-from phalanx.strategies.building_blocks.sliced_optimizer import STEPS_ELEMENTS
+from phalanx.strategies.building_blocks.sliced_optimizer import ELEMENTWISE, STEPS_ELEMENTS
 
 #: torch 2.13's fused SGD leaves weights of these where they are.
 _HALVES = (torch.bfloat16, torch.float16)
@@ -62,4 +62,5 @@ def without_compiler(kind: type[Optimizer]) -> type[Optimizer]:
     # torch's wrapper of a step turns gradients off, as this does, and then tells the compiler.
     step = torch.no_grad()(inspect.unwrap(kind.step))
     named = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
-    return type(kind.__name__, (kind,), {**named, **own, "step": step, STEPS_ELEMENTS: True})
+    kept = {STEPS_ELEMENTS: kind in ELEMENTWISE}
+    return type(kind.__name__, (kind,), {**named, **own, "step": step, **kept})

@@ -66,7 +66,13 @@ def test_a_killed_launcher_leaves_nothing_behind(start: Start, tmp_path: Path) -
     assert left_behind(tmp_path) == []
 
 
-@pytest.mark.parametrize("strategy", ["central", "allreduce", "server", "local"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "central",
+        *(pytest.param(one, marks=pytest.mark.long) for one in ("allreduce", "server", "local")),
+    ],
+)
 def test_a_killed_rank_ends_the_job(start: Start, tmp_path: Path, strategy: str) -> None:
     """Whatever the others wait for: a barrier, a sum, a message, or nobody at all."""
     process = start(*("train", "--strategy", strategy, "--ranks", 2), *ENDLESS)

@@ -38,8 +38,16 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, zygote: Zygote) -> str
     ("flags", "goes_on"),
     [
         (("--on-failure", "shrink"), "2 ranks go on"),
-        (("--on-failure", "shrink", "--replace"), "3 ranks, 1 of them new, go on"),
-        (("--on-failure", "restart", "--checkpoint-every", 20), "starting again (1 of 3)"),
+        pytest.param(
+            ("--on-failure", "shrink", "--replace"),
+            "3 ranks, 1 of them new, go on",
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            ("--on-failure", "restart", "--checkpoint-every", 20),
+            "starting again (1 of 3)",
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["shrink", "replace", "restart"],
 )

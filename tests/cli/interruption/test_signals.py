@@ -44,8 +44,8 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
     ("ranks", "number", "came", "by"),
     [
         (1, signal.SIGINT, "interrupted", "interrupted"),
-        (1, signal.SIGTERM, "SIGTERM", "ended by SIGTERM"),
-        (2, signal.SIGINT, "interrupted", "interrupted"),
+        pytest.param(1, signal.SIGTERM, "SIGTERM", "ended by SIGTERM", marks=pytest.mark.long),
+        pytest.param(2, signal.SIGINT, "interrupted", "interrupted", marks=pytest.mark.long),
         (2, signal.SIGUSR1, "SIGUSR1", "ended by SIGUSR1"),
     ],
 )
@@ -75,7 +75,7 @@ def test_the_step_is_finished_and_a_checkpoint_written(
     assert left_behind(tmp_path) == []
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_it_goes_on_to_the_weights_of_an_undisturbed_run(
     phalanx: Phalanx, start: Start, tmp_path: Path, ranks: int
 ) -> None:
@@ -114,7 +114,7 @@ def test_a_second_signal_ends_a_step_that_does_not(
     assert left_behind(tmp_path) == []
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_a_signal_in_the_last_test_leaves_what_was_trained(
     start: Start, tmp_path: Path, ranks: int
 ) -> None:
@@ -145,6 +145,7 @@ def test_where_checkpoints_are_off_a_signal_ends_at_once(start: Start, tmp_path:
     )
 
 
+@pytest.mark.long
 def test_before_a_training_has_begun_there_is_nothing_to_wait_for(
     start: Start, tmp_path: Path
 ) -> None:
@@ -155,6 +156,7 @@ def test_before_a_training_has_begun_there_is_nothing_to_wait_for(
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.long
 def test_nohup_is_meant(tmp_path: Path) -> None:
     """A SIGHUP that was ignored stays so, on one rank and for a launcher."""
     script = "trap '' HUP; exec " + shlex.join(

@@ -45,7 +45,9 @@ def wait_for_ever():
 """
 
 
-@pytest.mark.parametrize(("strategy", "stopped"), [("central", 1), ("allreduce", 0)])
+@pytest.mark.parametrize(
+    ("strategy", "stopped"), [("central", 1), pytest.param("allreduce", 0, marks=pytest.mark.long)]
+)
 def test_a_stopped_rank(start: Start, tmp_path: Path, strategy: str, stopped: int) -> None:
     """Not even rank 0 is needed to say so."""
     process = start("train", "--strategy", strategy, "--ranks", 2, "--stall-after", "4s", *ENDLESS)
@@ -94,6 +96,7 @@ def test_an_endless_loop_in_a_model_of_ones_own(phalanx: Phalanx, tmp_path: Path
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.long
 def test_an_endless_loop_in_a_data_set_of_ones_own(phalanx: Phalanx, tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(LOADING)
     done = phalanx("train", "--dataset", "own.py:load", "--ranks", 2, "--stall-after", "4s")

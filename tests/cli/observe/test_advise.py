@@ -12,6 +12,7 @@ from tests.commands import Phalanx
 SHORT = ("--seconds", "0.5")
 
 
+@pytest.mark.long
 def test_iris_is_best_left_on_one_rank(phalanx: Phalanx, tmp_path: Path) -> None:
     files = ("--json", "advice.json", "--plot", "advice.png")
     done = phalanx("advise", "--dataset", "iris", "--model", "mlp", *SHORT, "--ranks", 2, *files)

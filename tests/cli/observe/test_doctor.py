@@ -42,6 +42,7 @@ def test_a_machine_that_is_well(phalanx: Phalanx, tmp_path: Path) -> None:
     assert left_behind(tmp_path) == []
 
 
+@pytest.mark.long
 def test_the_ranks_of_a_job_examine_themselves(tmp_path: Path) -> None:
     command, variables = mpiexec_command(2)
     done = subprocess.run(

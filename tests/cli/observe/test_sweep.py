@@ -160,6 +160,7 @@ def test_the_report_and_the_command_for_the_plot(swept: Swept) -> None:
     assert FOLDERS[2] not in page
 
 
+@pytest.mark.long
 def test_ranks_vary_and_some_are_left_out(phalanx: Phalanx, tmp_path: Path) -> None:
     quick = ("--epochs", 1, "--model", "mlp", "--hidden", 8)
     varied = ("--vary", "ranks=1,2", "--vary", "strategy=single,allreduce")

@@ -3,12 +3,15 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.commands import Phalanx
 from tests.observe.trackers import readers
 
 SMALL = ("--dataset", "iris", "--model", "mlp", "--hidden", "4", "--threads", "1")
 
 
+@pytest.mark.long
 def test_a_run_and_its_continuation(phalanx: Phalanx, tmp_path: Path) -> None:
     train = ("train", *SMALL, "--ranks", "2", "--output", "run", "--tensorboard", "--mlflow")
     begun = phalanx(*train, "--epochs", "2", "--validation-split", "0.2", "--metrics", "top-5")

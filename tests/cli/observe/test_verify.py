@@ -31,6 +31,7 @@ def test_as_promised(phalanx: Phalanx) -> None:
     assert "all 3 ways came to what is promised" in done.stdout
 
 
+@pytest.mark.long
 def test_a_model_that_looks_at_its_rank(phalanx: Phalanx, tmp_path: Path) -> None:
     (tmp_path / "odd.py").write_text(BY_RANK)
     done = phalanx(

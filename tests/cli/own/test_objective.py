@@ -84,6 +84,7 @@ def test_the_examples_train_on_ranks_and_go_on(phalanx: Phalanx, tmp_path: Path)
     assert result(tmp_path / "one")["test"]["accuracy"] > 0.95
 
 
+@pytest.mark.long
 def test_the_commands_of_the_page_run(phalanx: Phalanx, tmp_path: Path) -> None:
     (tmp_path / "examples").symlink_to(EXAMPLES)
     page = (EXAMPLES.parent / "docs" / "any-model.md").read_text()

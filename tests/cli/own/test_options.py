@@ -142,6 +142,7 @@ def test_a_config_file_names_the_code_and_its_options(phalanx: Phalanx, here: Pa
     assert "bound Ring(neighbours=3, loud=False)" in done.stdout
 
 
+@pytest.mark.long
 def test_a_comparison_gives_them_to_those_that_declare_them(phalanx: Phalanx, here: Path) -> None:
     own = ("--strategies", "allreduce,ring.py:Ring", "--neighbours", 2)
     model = ("--model", "nets.py:net", "--width", 5)

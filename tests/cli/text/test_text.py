@@ -125,6 +125,7 @@ def test_a_prompt_is_for_text(phalanx: Phalanx) -> None:
     assert "--prompt is for models of text, and run was trained on iris" in done.stderr
 
 
+@pytest.mark.long
 def test_it_has_a_row_in_a_comparison(phalanx: Phalanx, folder: Path) -> None:
     done = phalanx("compare", *SMALL, "--strategies", "tensor", "--ranks", 2, "--csv", "table.csv")
     assert done.returncode == 0, done.stderr

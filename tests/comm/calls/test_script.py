@@ -37,6 +37,7 @@ def script(folder: Path, source: str) -> list[str]:
     return [sys.executable, "script.py"]
 
 
+@pytest.mark.long
 def test_the_script_of_the_page(tmp_path: Path) -> None:
     (source,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     done = subprocess.run(

@@ -4,6 +4,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from phalanx.comm.launch.mpiexec import mpiexec_command
 from tests.commands import PATIENCE
 
@@ -27,6 +29,7 @@ os._exit(0)
 """
 
 
+@pytest.mark.long
 def test_the_others_are_told() -> None:
     (mpiexec, *rest), environment = mpiexec_command(2, bind=False)
     run = [mpiexec, "--with-ft", "ulfm", *rest, sys.executable, "-c", PROGRAM]

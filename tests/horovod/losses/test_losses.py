@@ -20,7 +20,14 @@ def train(phalanx: Phalanx, where: str, victim: int, *, min_np: int = 2) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("where", "victim"), [("user code", 0), ("allreduce", 1), ("allreduce", 0), ("error", 2)]
+    ("where", "victim"),
+    [
+        ("allreduce", 0),
+        *(
+            pytest.param(*one, marks=pytest.mark.long)
+            for one in (("user code", 0), ("allreduce", 1), ("error", 2))
+        ),
+    ],
 )
 def test_the_others_go_on(phalanx: Phalanx, tmp_path: Path, where: str, victim: int) -> None:
     done = train(phalanx, where, victim)
@@ -42,6 +49,7 @@ def test_the_others_go_on(phalanx: Phalanx, tmp_path: Path, where: str, victim: 
     assert sorted(index for indices in later for index in indices) == sorted(left)
 
 
+@pytest.mark.long
 def test_too_few_are_left(phalanx: Phalanx, tmp_path: Path) -> None:
     done = train(phalanx, "user code", 1, min_np=3)
     assert done.returncode == 1

@@ -4,6 +4,8 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.commands import Phalanx
 
 HERE = Path(__file__).parent
@@ -31,6 +33,7 @@ def test_scripts_in_one_job(process: Phalanx) -> None:
     assert learnt(done.stdout) == names
 
 
+@pytest.mark.long
 def test_a_script_that_starts_ranks(process: Phalanx) -> None:
     script = HERE / "scripts" / f"{STARTS_RANKS}.py"
     done = process("run", "--horovod", "-np", 1, sys.executable, script)

@@ -5,13 +5,14 @@ model of the inputs: least squares for numbers, a logistic regression for classe
 little drawn towards 0. The linear one is left out where it would take more than about a second.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.optim import LBFGS, Optimizer
 
 from phalanx.clock import phase
 from phalanx.comm.base import Communicator
@@ -19,6 +20,7 @@ from phalanx.data.split import Dataset, Split
 from phalanx.data.targets.tasks import CLASSIFICATION, REGRESSION
 from phalanx.settings.metrics import BY_CLASS, OF_LOSS, RANKED
 from phalanx.train.metrics import Meter, Metrics
+from phalanx.train.optimizers import without_compiler
 
 #: What a linear model is fitted to at most: training samples, inputs, and products for each step of
 #: a logistic regression, or for the one of least squares.
@@ -121,7 +123,8 @@ def _least_squares(train: Tensor, targets: Tensor, test: Tensor) -> Tensor:
 def _logistic(train: Tensor, targets: Tensor, test: Tensor, *, outputs: int) -> Tensor:
     weights = torch.zeros(train.shape[1], outputs, dtype=torch.float64, requires_grad=True)
     biases = torch.zeros(outputs, dtype=torch.float64, requires_grad=True)
-    optimizer = torch.optim.LBFGS([weights, biases], max_iter=_STEPS, line_search_fn="strong_wolfe")
+    make: Callable[..., Optimizer] = without_compiler(LBFGS)  # type: ignore[arg-type]
+    optimizer = make([weights, biases], max_iter=_STEPS, line_search_fn="strong_wolfe")
     by_label = targets.is_floating_point()
     wanted = targets.to(torch.float64) if by_label else targets
 
@@ -138,5 +141,5 @@ def _logistic(train: Tensor, targets: Tensor, test: Tensor, *, outputs: int) -> 
         return value
 
     with torch.random.fork_rng(devices=[]):
-        optimizer.step(loss)  # type: ignore[no-untyped-call]
+        optimizer.step(loss)  # type: ignore[arg-type]
     return (test @ weights + biases).detach()
