@@ -5,7 +5,6 @@ forks, those of a page one after the other in one folder.
 """
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -53,13 +52,14 @@ def test_what_is_run_elsewhere_is_run_there() -> None:
     assert [test for test in LONG.values() if not (ROOT / test).exists()] == []
 
 
-def with_commands() -> Iterator[object]:
-    """The pages; all but the first that a newcomer reads when there is time."""
-    for page in sorted({one.page for one in on(0)}):
-        yield page if page == "get-started.md" else pytest.param(page, marks=pytest.mark.long)
+#: The first that a newcomer reads, and when there is time the others.
+WITH_COMMANDS = [
+    pytest.param(page, marks=[pytest.mark.long] * (page != "get-started.md"))
+    for page in sorted({one.page for one in on(0)})
+]
 
 
-@pytest.mark.parametrize("page", with_commands())
+@pytest.mark.parametrize("page", WITH_COMMANDS)
 def test_commands_of_a_page(page: str, phalanx: Phalanx, tmp_path: Path) -> None:
     prepare(tmp_path)
     for command in on(0):

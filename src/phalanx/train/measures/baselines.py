@@ -123,7 +123,7 @@ def _least_squares(train: Tensor, targets: Tensor, test: Tensor) -> Tensor:
 def _logistic(train: Tensor, targets: Tensor, test: Tensor, *, outputs: int) -> Tensor:
     weights = torch.zeros(train.shape[1], outputs, dtype=torch.float64, requires_grad=True)
     biases = torch.zeros(outputs, dtype=torch.float64, requires_grad=True)
-    make: Callable[..., Optimizer] = without_compiler(LBFGS)  # type: ignore[arg-type]
+    make: Callable[..., Optimizer] = without_compiler(LBFGS)
     optimizer = make([weights, biases], max_iter=_STEPS, line_search_fn="strong_wolfe")
     by_label = targets.is_floating_point()
     wanted = targets.to(torch.float64) if by_label else targets
