@@ -1,12 +1,14 @@
 """PyDTNN's command line: what it means here, what is noted, and what is refused."""
 
 import json
+import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -49,9 +51,9 @@ def test_the_command_of_its_readme() -> None:
         "dtype": "float32",
         "batch_size_per_rank": 64,
         "evaluate_first": True,
-        "optimizer": "adam",
+        "optimizer": "pydtnn-adam",
         "learning_rate": 0.01,
-        "optimizer_options": "eps=1e-08 betas=0.99,0.999",
+        "optimizer_options": "epsilon=1e-08 betas=0.99,0.999",
         "loss": "cross-entropy",
         "strategy": "allreduce",
     }
@@ -90,6 +92,7 @@ def test_switches_stand_alone_or_have_a_value(line: str, evaluates: bool) -> Non
         ("vgg2", "pydtnn-vgg2"),
         ("vgg3", "pydtnn-vgg3"),
         ("vgg3do", "pydtnn-vgg3do"),
+        ("vgg3do2", "pydtnn-vgg3do2"),
         ("vgg3dobn", "pydtnn-vgg3dobn"),
         ("resnet1202", "resnet1202"),
         ("resnet1202_cifar10", "resnet1202"),
@@ -121,26 +124,27 @@ def test_its_perceptron_has_three_hidden_layers() -> None:
 @pytest.mark.parametrize(
     ("line", "options"),
     [
-        ("--optimizer=RMSProp --decay_rate=0.95 --epsilon=1e-6", "eps=1e-06 alpha=0.95"),
-        ("--optimizer=RMSProp", "eps=1e-08 alpha=0.99"),
-        ("--optimizer=Adam", "eps=1e-08 betas=0.99,0.999"),
-        ("--optimizer=rmsprop --rho=0.8", "eps=1e-07 alpha=0.8"),
-        ("--optimizer=rmsprop --lr_schedulers=", "eps=1e-07 alpha=0.9"),
-        ("--optimizer=rmsprop --decay_rate=0.8 --lr_schedulers=", "eps=1e-07 alpha=0.8"),
-        (
-            "--optimizer=Adam --decay=0.01",
-            "eps=1e-07 weight_decay=0.01 decoupled_weight_decay=true betas=0.99,0.999",
-        ),
-        ("--optimizer=Adam --epsilon=1e-6", "eps=1e-06 betas=0.99,0.999"),
-        ("--optimizer=Nadam --beta1=0.95", "eps=1e-07 betas=0.95,0.999"),
+        ("--optimizer=RMSProp --decay_rate=0.95 --epsilon=1e-6", "epsilon=1e-06 rho=0.95"),
+        ("--optimizer=RMSProp", "epsilon=1e-08 rho=0.99"),
+        ("--optimizer=Adam", "epsilon=1e-08 betas=0.99,0.999"),
+        ("--optimizer=rmsprop --rho=0.8", "epsilon=1e-07 rho=0.8"),
+        ("--optimizer=rmsprop --lr_schedulers=", "epsilon=1e-07 rho=0.9"),
+        ("--optimizer=rmsprop --decay_rate=0.8 --lr_schedulers=", "epsilon=1e-07 rho=0.8"),
+        ("--optimizer=Adam --decay=0.01", "epsilon=1e-07 decay=0.01 betas=0.99,0.999"),
+        ("--optimizer=rmsprop --decay=0.01", "epsilon=1e-07 decay=0.01 rho=0.9"),
+        ("--optimizer=Adam --epsilon=1e-6", "epsilon=1e-06 betas=0.99,0.999"),
+        ("--optimizer=Nadam --beta1=0.95", "epsilon=1e-07 betas=0.95,0.999"),
         ("--optimizer=SGD --nesterov", "nesterov=true"),
-        ("--optimizer=SGD --decay=1e-4 --momentum=0", "weight_decay=0.0001"),
-        ("--optimizer=Adam --optimizer-epsilon=1e-5", "eps=1e-05 betas=0.99,0.999"),
+        ("--optimizer=SGD --decay=1e-4", "decay=0.0001"),
+        ("--optimizer=Adam --optimizer-epsilon=1e-5", "epsilon=1e-05 betas=0.99,0.999"),
     ],
 )
 def test_options_of_optimizers(line: str, options: str) -> None:
     found = translated(line)
     assert found.notes == ()
+    named = line.partition(" ")[0].partition("=")[2].lower()
+    ours = "sgd" if named == "sgd" and "decay" not in line else f"pydtnn-{named}"
+    assert found.settings["optimizer"] == ours
     assert found.settings["optimizer_options"] == options
     Settings(**found.settings).optimizer_choices  # noqa: B018, raises for what cannot be read
 
@@ -196,6 +200,24 @@ def test_data() -> None:
     assert "steps_per_epoch" not in settings("--steps_per_epoch=0")
     assert settings("--steps_per_epoch=5")["steps_per_epoch"] == 5
     assert settings("--global_batch_size=96")["batch_size"] == 96
+    assert settings("--normalize")["normalise"] is True
+
+
+def test_two_folders() -> None:
+    found = settings("--dataset_train_path=a --dataset_test_path=b")
+    assert (found["data_dir"], found["test_dir"]) == (Path("a"), Path("b"))
+    assert "test_dir" not in settings("--dataset_train_path=a --dataset_test_path=a")
+
+
+def test_samples_that_are_made_up() -> None:
+    found = settings("--use_synthetic_data --dataset=cifar10 --dataset_train_path=a")
+    assert (found["dataset"], found["shape"], found["classes"]) == ("synthetic", "3x32x32", 10)
+    assert "data_dir" not in found
+
+
+def test_weights_are_those_of_pydtnn() -> None:
+    found = settings("--evaluate_only --weights_and_bias_filename=w.npz")
+    assert (found["weights"], found["epochs"]) == (Path("w.npz"), 0)
 
 
 def test_what_changes_nothing_is_noted() -> None:
@@ -221,15 +243,9 @@ def test_what_changes_nothing_is_noted() -> None:
         ("--evaluate=perhaps", "--evaluate takes True or False, not 'perhaps'"),
         ("--parallel=model", "--parallel is sequential or data, not 'model'"),
         ("--blocking_mpi --non_blocking_mpi", "contradict each other"),
-        ("--dataset_train_path=a --dataset_test_path=b", "are two folders"),
-        ("--use_synthetic_data", "--dataset synthetic"),
-        ("--crop_images=True", "--crop N"),
-        ("--weights_and_bias_filename=w.npz", "give a run's model.safetensors"),
-        ("--history_file=h", "every run's folder has a history.csv"),
-        ("--learning_rate_scaling", "PyDTNN divides the rate by its ranks"),
-        ("--flip_images --flip_images_prob=0.2", "--flip_images_prob=0.2: half of the images"),
-        ("--optimizer=sgd --decay=0.01", "--decay=0.01: PyDTNN takes it off the weights"),
-        ("--optimizer=rmsprop --decay=0.01", "or take --optimizer=Adam"),
+        ("--dataset=imagenet --dataset_train_path=a/b --dataset_test_path=c/d", "from one folder"),
+        ("--use_synthetic_data --dataset=iris", "makes up no samples of iris"),
+        ("--augment_crop", "--crop N"),
     ],
 )
 def test_refusals(line: str, cause: str) -> None:
@@ -259,12 +275,19 @@ def write_mnist(folder: Path, *, train: int, test: int) -> Path:
     return folder
 
 
+LINE = re.compile(
+    r"Epoch (\d)/4: 100%\|█{16}\| (\d+)/\2 \[00:\d\d<00:00, [\d.]+ samples/s, "
+    r"acc: +[\d.]{4,5}%, cro: \d\.\d{7}, val_acc: +[\d.]{4,5}%, val_cro: \d\.\d{7}\]"
+)
+
+
 def test_it_runs_in_a_job(process: Phalanx, tmp_path: Path) -> None:
     folder = write_mnist(tmp_path / "some digits", train=1000, test=200)
     line = [word.replace("../datasets/mnist", str(folder)) for word in shlex.split(README)]
     line += ["--num_epochs=4", "--learning_rate=0.002", "--batch_size=16"]
     launcher, variables = mpiexec_command(2)
-    job = process("pydtnn", *line, before=tuple(launcher), **started(variables))
+    many = {**started(variables), "OMP_NUM_THREADS": "99"}
+    job = process("pydtnn", *line, before=tuple(launcher), **many)
     assert job.returncode == 0, job.stderr
     result = json.loads(
         (tmp_path / "runs" / "mnist-pydtnn-simplecnn-1" / "result.json").read_text()
@@ -273,13 +296,73 @@ def test_it_runs_in_a_job(process: Phalanx, tmp_path: Path) -> None:
     assert result["test_before"]["accuracy"] < 0.4
     assert result["test"]["accuracy"] >= 0.85
 
-    lines = job.stdout.splitlines()
-    before = next(at for at, line in enumerate(lines) if line.startswith("test before: loss"))
-    first = next(at for at, line in enumerate(lines) if line.startswith("epoch 1/4"))
-    assert lines.index("**** Parameters:") < before < first
-    shown = shlex.split(lines[0])
+    shown = shlex.split(job.stdout.splitlines()[0])
     assert shown[:3] == ["$", "phalanx", "train"]
     assert f"--data-dir={folder}" in shown  # quoted, for the space in it
+    assert "note: 2 ranks of 99 threads each are more than the" in job.stdout
+    # In the order of PyDTNN's README.
+    stars = [line for line in job.stdout.splitlines() if line.startswith("****")]
+    assert stars == [
+        "**** Running with 2 processes...",
+        "**** Creating simplecnn model...",
+        "**** Parameters:",
+        "**** Loading mnist dataset...",
+        "**** Evaluating on test dataset...",
+        "**** Training...",
+        "**** Done... and thanks for all the fish!!!",
+        "**** Evaluating on test dataset...",
+    ]
+    epochs = LINE.findall(job.stdout)
+    assert epochs == [(str(number), "800") for number in range(1, 5)]
+    before, after = re.findall(r"^test_acc: +([\d.]+)%, test_cro: \d\.\d{7}$", job.stdout, re.M)
+    assert float(before) == pytest.approx(100 * result["test_before"]["accuracy"], abs=0.01)
+    assert float(after) == pytest.approx(100 * result["test"]["accuracy"], abs=0.01)
+    # Its throughput is of training and validation samples, ours of those that were trained on.
+    (seconds,) = re.findall(r"^Time: ([\d.]+) s$", job.stdout, re.M)
+    (rate,) = re.findall(r"^Throughput: ([\d.]+) samples/s$", job.stdout, re.M)
+    assert float(rate) * float(seconds) == pytest.approx(4 * 1000, rel=0.05)
+
+
+def test_weights_history_and_an_evaluation_alone(phalanx: Phalanx, tmp_path: Path) -> None:
+    folder = write_mnist(tmp_path / "digits", train=300, test=100)
+    paths = [f"--dataset_train_path={folder}", f"--dataset_test_path={folder}"]
+    trained = phalanx(
+        *("pydtnn", *paths, "--num_epochs=3", "--optimizer=adam", "--history_file=history.txt"),
+        *("--lr_schedulers=model_checkpoint", "--model_checkpoint_save_freq=1"),
+        *("--metrics=categorical_accuracy,categorical_mse", "--random_seed=1"),
+    )
+    assert trained.returncode == 0, trained.stderr
+    assert "**** Evaluating" not in trained.stdout
+    assert trained.stdout.count("LRScheduler ModelCheckpoint: saving model weights and bias") > 0
+    assert re.search(
+        r"\[.*, cro: [\d.]+, acc: .*%, mse: .*, val_cro: .*, val_mse: ", trained.stdout
+    )
+    rows = [line.split() for line in (tmp_path / "history.txt").read_text().splitlines()]
+    assert [row[0] for row in rows] == ["0", "1", "2"]
+    assert {len(row) for row in rows} == {1 + 2 * 3}
+    (weights,) = tmp_path.glob("model-simplecnn-epoch-*.npz")
+    best = min(rows, key=lambda row: float(row[4]))[0]
+    assert f"-epoch-{int(best) + 1}-" in weights.name
+
+    alone = phalanx(
+        *("pydtnn", *paths, "--evaluate_only", f"--weights_and_bias_filename={weights.name}"),
+        "--lr_schedulers=",
+    )
+    assert alone.returncode == 0, alone.stderr
+    result = json.loads(
+        (tmp_path / "runs" / "mnist-pydtnn-simplecnn-dropout-1" / "result.json").read_text()
+    )
+    # The best weights are those that the training ended with, too.
+    assert f"test_cro: {result['test']['loss']:.7f}" in alone.stdout
+    assert f"test_acc: {100 * result['test']['accuracy']:5.2f}%" in alone.stdout
+    exported = phalanx("export", "runs/mnist-pydtnn-simplecnn-dropout-1", "--format", "pydtnn")
+    assert exported.returncode == 0, exported.stderr
+    with (
+        np.load(weights) as one,
+        np.load(tmp_path / "runs" / "mnist-pydtnn-simplecnn-dropout-1" / "model.npz") as other,
+    ):
+        assert {*one.files} == {*other.files}
+        assert all(np.array_equal(one[name], other[name]) for name in one.files)
 
 
 def started(variables: dict[str, str]) -> dict[str, str]:

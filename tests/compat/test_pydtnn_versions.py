@@ -2,7 +2,6 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -49,14 +48,14 @@ def test_the_command_shows_both(
     class Context:
         args = ("--learning_rate=0.5",)
 
-    trained: list[dict[str, Any]] = []
-    monkeypatch.setattr("phalanx.cli.pydtnn.train", lambda **values: trained.append(values))
+    trained: list[Settings] = []
+    monkeypatch.setattr("phalanx.cli.pydtnn.train_as", lambda one, **_: trained.append(one))
     pydtnn(Context())  # type: ignore[arg-type]
     shown = capsys.readouterr().out
     assert shown.startswith("$ phalanx train --dataset=mnist --model=pydtnn-simplecnn")
     assert "  learning_rate      : 0.5\n  decay_rate         : 0.99\n" in shown
     assert "Softmax" in shown
-    assert trained[0]["learning_rate"] == 0.5
+    assert trained[0].learning_rate == 0.5
 
 
 def test_any_other_option_is_of_a_later_version() -> None:
@@ -80,10 +79,12 @@ def test_the_rate_of_sgd_grows_with_the_ranks() -> None:
     found = translated("--optimizer=SGDMomentum --parallel=data")
     assert found.settings["scale_learning_rate"] == "linear"
     (note,) = found.notes
-    assert "adds up gradients over the ranks" in note
+    assert "rate of SGD grows with the ranks" in note
     assert "scale_learning_rate" not in settings("--optimizer=SGDMomentum")
     assert "scale_learning_rate" not in settings("--optimizer=Adam --parallel=data")
-    assert "scale_learning_rate" not in settings("--parallel=data --lr_schedulers=")
+    later = "--parallel=data --lr_schedulers="
+    assert settings(later)["scale_learning_rate"] == "linear"
+    assert "scale_learning_rate" not in settings(f"{later} --learning_rate_scaling=False")
 
 
 @pytest.mark.parametrize(
@@ -109,10 +110,15 @@ def test_evaluating_alone_trains_nothing() -> None:
 
 def test_images_are_flipped_as_there() -> None:
     assert settings("--flip_images --flip_images_prob=0.5")["flip"] is True
+    assert "flip_probability" not in settings("--flip_images --flip_images_prob=0.5")
+    assert settings("--flip_images --flip_images_prob=0.2")["flip_probability"] == 0.2
+    assert settings("--augment_flip")["flip"] is True
+    cropped = settings("--crop_images --crop_images_prob=0.3")
+    assert (cropped["crop_window"], cropped["crop_probability"]) == (16, 0.3)
     found = translated("--flip_images_prob=0.3 --crop_images=False --crop_images_size=8")
-    assert "flip" not in found.settings
+    assert not {"flip", "crop_window"} & {*found.settings}
     assert found.notes == (
-        "of changes to images that are not asked for: --crop_images_size, --flip_images_prob",
+        "of changes to images that are not asked for: --flip_images_prob, --crop_images_size",
     )
 
 
@@ -144,9 +150,42 @@ def test_schedules() -> None:
     assert (found.settings["warm_up"], found.settings["patience"]) == (3.0, 8)
     assert (found.settings["schedule"], found.settings["schedule_epochs"]) == ("plateau", 5)
     assert found.settings["schedule_factor"] == 0.5
+    assert "schedule_min_rate" not in found.settings
     assert found.notes == (
         "of schedulers that --lr_schedulers does not name: --model_checkpoint_save_freq",
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "watched"),
+    [
+        ("--early_stopping_metric=val_categorical_cross_entropy", "loss"),
+        ("--early_stopping_metric=categorical_cross_entropy", "training-loss"),
+        ("--early_stopping_metric=val_categorical_accuracy", "accuracy"),
+        ("--early_stopping_metric=categorical_accuracy", "training-accuracy"),
+        ("--early_stopping_metric=val_categorical_mse --metrics=categorical_mse", "mse"),
+        ("--validation_split=0 --early_stopping_metric=categorical_accuracy", "accuracy"),
+    ],
+)
+def test_what_schedulers_go_by(line: str, watched: str) -> None:
+    found = translated(f"--lr_schedulers=early_stopping {line}")
+    assert found.notes == ()
+    assert found.settings.get("watch", "loss") == watched
+    Settings(**found.settings)
+
+
+def test_rates_with_a_lower_bound() -> None:
+    assert settings("--reduce_lr_on_plateau_min_lr=1e-5")["schedule_min_rate"] == 1e-5
+    steps = settings(
+        "--lr_schedulers=reduce_lr_every_nepochs --reduce_lr_every_nepochs_min_lr=1e-5"
+    )
+    assert (steps["schedule"], steps["schedule_min_rate"]) == ("step", 1e-5)
+
+
+def test_a_warm_up_in_batches() -> None:
+    found = settings("--lr_schedulers=warm_up --warm_up_batches=30")
+    assert found["warm_up_steps"] == 30
+    assert "warm_up" not in found
 
 
 @pytest.mark.parametrize(
@@ -154,15 +193,10 @@ def test_schedules() -> None:
     [
         ("--lr_schedulers=stop_at_loss", "needs --stop_at_loss_threshold"),
         ("--lr_schedulers=warmup", "did you mean 'warm_up'?"),
+        ("--early_stopping_metric=val_categorical_mse", "is not measured: name it in --metrics"),
         (
-            "--lr_schedulers=early_stopping --early_stopping_metric=val_categorical_accuracy",
-            "what is watched here is the loss, val_categorical_cross_entropy",
-        ),
-        ("--early_stopping_metric=categorical_cross_entropy", "val_categorical_cross_entropy"),
-        ("--reduce_lr_on_plateau_min_lr=1e-5", "a schedule has no lower bound here"),
-        (
-            "--lr_schedulers=reduce_lr_every_nepochs --reduce_lr_every_nepochs_min_lr=1e-5",
-            "a schedule has no lower bound here",
+            "--early_stopping_metric=val_categorical_accuracy",
+            "by accuracy, reduce_lr_on_plateau by loss, model_checkpoint by loss: here",
         ),
     ],
 )

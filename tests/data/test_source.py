@@ -59,9 +59,10 @@ def test_what_takes_a_while_is_fetched_in_a_thread(fetches_take: Callable[[float
     split, source = numbers(20)
     for batch in batches(split, batch_size=4, seed=0, epoch=0, shuffle=False):
         batch.part(1, of=2)
-    # Two have to be slow before that is known, and the third was not asked for by then.
-    assert [in_main for _, in_main in source.taken] == [True, True, True, False, False]
-    assert [indices[0] for indices, _ in source.taken] == [2, 6, 10, 14, 18]
+    # Two have to be slow before that is known, and the third was not asked for by then. The thread
+    # may be done with the fourth before this one is with the third.
+    taken = sorted((indices[0], in_main) for indices, in_main in source.taken)
+    assert taken == [(2, True), (6, True), (10, True), (14, False), (18, False)]
 
 
 def test_what_is_quick_is_fetched_where_it_is_needed(

@@ -6,13 +6,23 @@ from hypothesis import strategies as st
 from phalanx.data.batches import batches
 from phalanx.data.seeding import bits
 from phalanx.data.split import Split
-from phalanx.data.transforms import Crop, Draw, Flip, Normalise, Pool, Resize, Transform
+from phalanx.data.transforms import (
+    Crop,
+    CropWindow,
+    Draw,
+    Flip,
+    Normalise,
+    Pool,
+    Resize,
+    Transform,
+)
 
 STEPS: tuple[Transform, ...] = (
     Resize(9, 7),
     Pool(6, 7),
     Normalise(torch.tensor([0.4, 0.5, 0.6]), torch.tensor([0.2, 0.3, 0.4])),
     Flip(),
+    CropWindow(4, 0.6),
     Crop(2),
 )
 
@@ -68,6 +78,36 @@ def test_about_every_other_image_is_flipped() -> None:
     same = (after == before).flatten(1).all(1)
     assert torch.all(flipped ^ same)
     assert 140 < flipped.sum() < 260
+
+
+@pytest.mark.parametrize("probability", [0.1, 0.9])
+def test_as_many_images_are_flipped_as_asked_for(probability: float) -> None:
+    split, plain = images(400, Flip(probability)), images(400)
+    indices = torch.arange(400)
+    before = plain.take(indices).inputs
+    after = split.take(indices, draw=Draw(0, 0)).inputs
+    flipped = (after == before.flip(-1)).flatten(1).all(1)
+    assert abs(flipped.sum().item() - 400 * probability) < 30
+
+
+def test_a_window_is_kept_and_moved() -> None:
+    images = torch.arange(1, 31, dtype=torch.float32).view(1, 1, 6, 5).repeat(400, 1, 1, 1)
+    split = Split(images, torch.zeros(400), transforms=[CropWindow(3, 0.25)])
+    taken = split.take(torch.arange(400), draw=Draw(3, 1)).inputs[:, 0]
+    changed = (taken != images[:, 0]).flatten(1).any(1)
+    assert 60 < changed.sum() < 140
+    shapes = set()
+    for image in taken[changed]:
+        rows, columns = (torch.remainder(image - 1, 30) // 5), torch.remainder(image - 1, 5)
+        there = image > 0
+        # Somewhere in it is a window of the original, in one piece but for the sides of the image.
+        down = {int(one) for one in ((torch.arange(6)[:, None] - rows)[there] % 6)}
+        aside = {int(one) for one in ((torch.arange(5)[None] - columns)[there] % 5)}
+        assert (len(down), len(aside)) == (1, 1)
+        gone = sorted({*range(1, 31)} - {int(one) for one in image[there]})
+        assert 30 - len(gone) >= 9
+        shapes.add(tuple(gone))
+    assert len(shapes) > 3
 
 
 def test_a_crop_moves_an_image_and_leaves_zeros() -> None:

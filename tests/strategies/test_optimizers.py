@@ -28,6 +28,7 @@ from phalanx.comm.base import Communicator
 from phalanx.comm.single import SingleCommunicator
 from phalanx.data.split import Split
 from phalanx.errors import UsageError
+from phalanx.train.pydtnn_optimizers import PyDTNNAdam, PyDTNNNadam, PyDTNNRMSProp, PyDTNNSGD
 from phalanx.train.trainer import Trainer
 
 MakeOptimizer = Callable[[Any], Optimizer]
@@ -46,6 +47,10 @@ OPTIMIZERS: dict[str, MakeOptimizer] = {
     "adamax": lambda p: Adamax(p, lr=0.002),
     "asgd": lambda p: ASGD(p, lr=0.05),
     "rprop": lambda p: Rprop(p, lr=0.001),
+    "pydtnn sgd": lambda p: PyDTNNSGD(p, lr=0.05, decay=0.01, nesterov=True),
+    "pydtnn rmsprop": lambda p: PyDTNNRMSProp(p, lr=0.001),
+    "pydtnn adam": lambda p: PyDTNNAdam(p, lr=0.002, decay=0.01),
+    "pydtnn nadam": lambda p: PyDTNNNadam(p, lr=0.002),
 }
 
 

@@ -14,6 +14,7 @@ Trained = dict[str, tuple[dict[str, object], list[bool]]]
 TRAIN = """
 import json, sys
 import torch
+from torch.optim import Optimizer
 from phalanx.settings.optimizers import OPTIMIZERS
 from phalanx.strategies.building_blocks.passes import backward
 from phalanx.train.measures.baselines import _logistic
@@ -39,7 +40,7 @@ for name in OPTIMIZERS:
     optimizer.load_state_dict(optimizer.state_dict())
     found[name] = [model.weight.tolist(), model.bias.tolist(), seen]
     assert type(optimizer).__name__ == OPTIMIZERS[name].kind
-    own = getattr(torch.optim, OPTIMIZERS[name].kind)
+    own = getattr(torch.optim, OPTIMIZERS[name].kind, Optimizer)
     assert "hooked" not in vars(own.step) or sys.argv[1] == "torch", "torch's class is another"
 torch.manual_seed(7)
 rows, few = torch.randn(20, 5, dtype=torch.float64), torch.randn(4, 5, dtype=torch.float64)

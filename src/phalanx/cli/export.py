@@ -19,13 +19,17 @@ from phalanx.settings.table import Settings
 from phalanx.settings.tokens import answers_tokens
 
 _Format = Annotated[
-    str, typer.Option(metavar="|".join(FORMATS), help="onnx, or torch for torch.export's .pt2.")
+    str,
+    typer.Option(
+        metavar="|".join(FORMATS),
+        help="onnx; torch for torch.export's .pt2; pydtnn for its weights.",
+    ),
 ]
 #: What of a result goes with the file.
 _ABOUT = ("classes", "inputs", "task", "targets")
 _Output = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Where to write [default: model.onnx or .pt2 in RUN]."),
+    typer.Option(metavar="FILE", help="Where to write [default: model.onnx, .pt2 or .npz in RUN]."),
 ]
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, Self, final
 
 import torch
-from rich.console import Console
 
 from phalanx.cli.interruption import (
     Then,
@@ -15,16 +14,13 @@ from phalanx.cli.interruption import (
     say_what_is_left,
     told_when_interrupted,
 )
-from phalanx.cli.output.progress import baselines_in_words, in_words, shown_progress
-from phalanx.cli.output.tables import layer_table, plain_table, settings_table
+from phalanx.cli.output.display import Display
 from phalanx.comm.launch.way_back import tell_launcher
 from phalanx.runs.folder import RunFolder
 from phalanx.runs.resuming import Resumed, chosen_of
 from phalanx.runs.written import WrittenRun
-from phalanx.strategies.base import TextTable
 from phalanx.train.checks.agreement import facts_of_samples
 from phalanx.train.interruption.stop_on_signal import StoppedError
-from phalanx.train.metrics import Metrics
 from phalanx.train.session import Session, sample_facts
 from phalanx.train.speaker import Speaker, Voice
 
@@ -36,10 +32,10 @@ class FirstRank(Speaker, AbstractContextManager["FirstRank"]):
     In a `with` block, from when a training begins until it has ended or failed for good.
     """
 
-    def __init__(self, console: Console, resumed: Resumed | None, *, then: Then) -> None:
+    def __init__(self, display: Display, resumed: Resumed | None, *, then: Then) -> None:
         """`then` is called when a signal has ended the training, once that is said."""
         super().__init__(None if resumed is None else resumed.run)
-        self._console, self._resumed, self._then = console, resumed, then
+        self._display, self._resumed, self._then = display, resumed, then
         #: Whether others have said already what is trained.
         self._is_introduced = False
         self._voice: Voice | None = None
@@ -63,7 +59,7 @@ class FirstRank(Speaker, AbstractContextManager["FirstRank"]):
         """Show what the library has to say about its choices as a part of the output, and warnings
         where those of the other ranks go."""
         if self._log is None:
-            self._log = _Shown(self._console)
+            self._log = _Shown(self._display)
             log = logging.getLogger("phalanx")
             log.addHandler(self._log)
             log.setLevel(logging.INFO)
@@ -87,8 +83,9 @@ class FirstRank(Speaker, AbstractContextManager["FirstRank"]):
         _tell_where(run.path)
         self._ranks = session.settings.ranks
         self._open.enter_context(told_when_interrupted(run, ranks=self._ranks, then=self._then))
-        progress = self._open.enter_context(shown_progress(self._console))
-        self._voice = Voice(run, progress, self._show, self._introduce)
+        display = self._display
+        progress = self._open.enter_context(display.progress())
+        self._voice = Voice(run, progress, display.show, self._introduce, display.tested)
         return self._voice
 
     def _introduce(self, session: Session) -> None:
@@ -110,44 +107,22 @@ class FirstRank(Speaker, AbstractContextManager["FirstRank"]):
             samples=sample_facts(session),
         )
         if not self._is_introduced:
-            dtype = session.dataset.train.taken_dtype(session.dtype)
-            table = layer_table(session.model, session.dataset.input_shape, dtype)
-            self._console.print(table)
-            self._console.print(settings_table(session))
+            self._display.introduce(session)
         self._is_introduced = True
-
-    def _show(self, table: TextTable) -> None:
-        """Print what a strategy or a profile has to say."""
-        self._console.print(plain_table(table, width=self._console.width))
 
     def conclude(self, result: dict[str, Any]) -> bool:
         """Say what came of it, on the first rank; whether the run is where it should be."""
         if self._voice is None or (run := self._voice.run) is None:
             return True
-        again = f" in {result['turns']} turns" if result["turns"] > 1 else ""
-        self._say(
-            f"time {result['seconds']:.2f} s{again}  "
-            f"{result['samples_per_second']:,.0f} samples/s  "
-            f"memory {result['memory_bytes'] / 2**20:,.0f} MiB on this host"
-        )
-        self._say(f"test: {in_words(Metrics(**result['test']))}")
-        if result["baselines"]:
-            self._say(f"baselines: {baselines_in_words(result['baselines'])}")
-        if result.get("advice"):
-            self._say(result["advice"])
-        self._say(f"weights sha256: {result['weights_sha256']}")
-        self._say(f"run: {run.path}")
+        self._display.conclude(result, run)
         run.close()
         return not run.is_elsewhere
 
     def interrupt(self, number: int) -> None:
         """This process is about to end by a signal, whatever it is doing."""
         if self._voice is not None and self._voice.run is not None:
-            self._console.show_cursor()
+            self._display.console.show_cursor()
             say_what_is_left(number, self._voice.run, ranks=self._ranks)
-
-    def _say(self, text: str) -> None:
-        self._console.print(text, highlight=False, soft_wrap=True)
 
 
 def _tell_where(path: Path) -> None:
@@ -155,12 +130,12 @@ def _tell_where(path: Path) -> None:
 
 
 class _Shown(logging.Handler):
-    def __init__(self, console: Console) -> None:
+    def __init__(self, display: Display) -> None:
         super().__init__()
-        self._console = console
+        self._display = display
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
             print(record.getMessage(), file=sys.stderr)
         else:
-            self._console.print(record.getMessage(), highlight=False, soft_wrap=True)
+            self._display.say(record.getMessage())

@@ -1,6 +1,7 @@
 """`phalanx train`: train a model on one rank or on many."""
 
 import sys
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,8 +27,12 @@ from phalanx.wording import flag
 
 if TYPE_CHECKING:
     from phalanx.cli.first_rank import FirstRank
+    from phalanx.cli.output.display import Display
     from phalanx.observe.trackers.of_run import RunTrackers
     from phalanx.state import State
+    from phalanx.train.companions.callbacks import Callback
+    from phalanx.train.own_code import Callbacks
+    from phalanx.train.session import Session
     from phalanx.train.survival import Survival
 
 
@@ -46,6 +51,23 @@ def train(settings: Settings, resumed: Resumed | None, requeue: bool) -> None:
 
     Everything ends up in a run folder, for `phalanx evaluate` and `phalanx predict`.
     """
+    train_as(settings, resumed, requeue=requeue)
+
+
+def train_as(
+    settings: Settings,
+    resumed: Resumed | None = None,
+    *,
+    requeue: bool = False,
+    shown: "Callable[[], Display] | None" = None,
+    also: "Callbacks | None" = None,
+) -> None:
+    """The command with settings that are read already.
+
+    What is `shown` may be in another program's manner, and other callbacks may come `also`.
+    """
+    if settings.test_dir is not None:  # the run may be used from anywhere
+        settings = settings.changed(test_dir=settings.test_dir.absolute())
     ranks = rank_count(settings.ranks, settings.device)
     run = settings.output if resumed is None else resumed.run
     then = Requeue(run).after if requeue and run is not None else _nothing
@@ -71,7 +93,7 @@ def train(settings: Settings, resumed: Resumed | None, requeue: bool) -> None:
         then=then,
     )
     _check_launcher(how)
-    _train_here(settings, resumed, then)
+    _train_here(settings, resumed, then, shown, also)
 
 
 def _check_end(resumed: Resumed) -> None:
@@ -104,9 +126,21 @@ def _nothing(_number: int) -> None:
     pass
 
 
-def _train_here(settings: Settings, resumed: Resumed | None, then: Then) -> None:
-    from phalanx.cli.first_rank import FirstRank
+def _usual_display() -> "Display":
     from phalanx.cli.output.console import make_console
+    from phalanx.cli.output.display import TrainingDisplay
+
+    return TrainingDisplay(make_console())
+
+
+def _train_here(
+    settings: Settings,
+    resumed: Resumed | None,
+    then: Then,
+    shown: "Callable[[], Display] | None",
+    also: "Callbacks | None",
+) -> None:
+    from phalanx.cli.first_rank import FirstRank
     from phalanx.cli.sessions import Sessions
     from phalanx.comm.recovery.replacements import replace
     from phalanx.observe.trackers.of_run import RunTrackers
@@ -116,7 +150,7 @@ def _train_here(settings: Settings, resumed: Resumed | None, then: Then) -> None
 
     with (
         ended_in_order(then),
-        FirstRank(make_console(), resumed, then=then) as speaker,
+        FirstRank((shown or _usual_display)(), resumed, then=then) as speaker,
         Sessions(settings, resumed) as sessions,
     ):
         if is_first_rank():
@@ -125,13 +159,16 @@ def _train_here(settings: Settings, resumed: Resumed | None, then: Then) -> None
         start = None if resumed is None else resumed.start
         trackers = RunTrackers(settings)
 
+        def callbacks(session: "Session", run: Path | None) -> "Sequence[Callback]":
+            return [*trackers.start(session, run), *(also(session, run) if also else ())]
+
         def attempt(survival: "Survival | None" = None) -> dict[str, Any]:
             here = sessions.here()
             at: State | Path | None = start
             if survival is not None:
                 at = survival.begin(here.comm) or here.comm.broadcast_object(start)
-            also: Any = {"survival": survival, "callbacks": trackers.start}
-            return train_session(here, speaker, start=at, stop=stop, **also)
+            how: Any = {"survival": survival, "callbacks": callbacks}
+            return train_session(here, speaker, start=at, stop=stop, **how)
 
         def start_others(count: int) -> bool:
             run = [] if speaker.folder is None else going_on_with(str(speaker.folder))

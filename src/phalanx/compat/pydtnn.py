@@ -27,6 +27,10 @@ class Translation:
     notes: tuple[str, ...]
     #: Every option of PyDTNN's version with its value, in its order.
     parameters: Mapping[str, Value]
+    #: PyDTNN's names of what it shows of an epoch, in its order, and ours.
+    shown: Mapping[str, str]
+    #: Whether the version is a later one than that of PyDTNN's first README.
+    later: bool
 
 
 def translate(words: Sequence[str]) -> Translation:
@@ -36,7 +40,7 @@ def translate(words: Sequence[str]) -> Translation:
     if given.get("blocking_mpi") and given.get("non_blocking_mpi"):
         raise UsageError("--blocking_mpi and --non_blocking_mpi contradict each other: give one")
     values = parameters(given, later=later)
-    measured = names.measures(str(values["loss_func"]), str(values.get("metrics", "")))
+    measured = names.measures(str(values["loss_func"]), str(values.get("metrics", "")), later=later)
     notes: list[str] = []
     if ignored:
         notes.append(f"without a meaning here: {', '.join('--' + name for name in ignored)}")
@@ -46,29 +50,22 @@ def translate(words: Sequence[str]) -> Translation:
         | _training(values)
         | _optimizer(values, given, notes, later=later)
         | _loss(measured, notes)
-        | schedule(values, notes, loss=measured.named)
+        | schedule(values, notes, loss=measured.named, shown=measured.shown)
         | _parallelism(values, given, notes)
     )
-    return Translation(settings, tuple(notes), values)
+    return Translation(settings, tuple(notes), values, measured.shown, later)
 
 
 def _data(values: Values, given: Values, notes: list[str]) -> dict[str, Any]:
     name = names.dataset_name(values["dataset"])
-    settings: dict[str, Any] = {"dataset": name, "normalise": False}
-    folder = _folder(given, name)
-    if folder is not None:
-        settings["data_dir"] = folder
-    if values.get("flip_images"):
-        if values.get("flip_images_prob", 0.5) != 0.5:
-            raise UsageError(
-                f"--flip_images_prob={values['flip_images_prob']:g}: half of the images are "
-                "flipped here, each with probability 0.5: leave it out"
-            )
-        settings["flip"] = True
-    unused = ("crop_images_size", "crop_images_prob")
-    idle = unused if values.get("flip_images") else (*unused, "flip_images_prob")
-    if found := [f"--{option}" for option in idle if option in given]:
-        notes.append(f"of changes to images that are not asked for: {', '.join(found)}")
+    settings: dict[str, Any] = {"normalise": bool(values.get("normalize"))}
+    if values.get("use_synthetic_data"):
+        if name not in names.SYNTHETIC:
+            raise UsageError(f"--use_synthetic_data: PyDTNN makes up no samples of {name}")
+        settings |= {"dataset": "synthetic", **names.SYNTHETIC[name]}
+    else:
+        settings |= {"dataset": name, **_folders(given, name)}
+    settings |= _changes_to_images(values, given, notes)
     if values["test_as_validation"]:
         # PyDTNN then leaves the training samples whole, whatever the split.
         settings["test_as_validation"] = True
@@ -77,20 +74,44 @@ def _data(values: Values, given: Values, notes: list[str]) -> dict[str, Any]:
     return settings
 
 
-def _folder(given: Values, name: str) -> Path | None:
+def _changes_to_images(values: Values, given: Values, notes: list[str]) -> dict[str, Any]:
+    """Images that are mirrored, and cut to windows, at random."""
+    settings: dict[str, Any] = {}
+    flips = bool(values.get("flip_images") or values.get("augment_flip"))
+    asked = {"flip_images": flips, "crop_images": bool(values.get("crop_images"))}
+    if asked["flip_images"]:
+        settings["flip"] = True
+        if (probability := values.get("flip_images_prob", 0.5)) != 0.5:
+            settings["flip_probability"] = probability
+    if asked["crop_images"]:
+        settings["crop_window"] = values.get("crop_images_size", 16)
+        if (probability := values.get("crop_images_prob", 0.5)) != 0.5:
+            settings["crop_probability"] = probability
+    idle = [
+        f"--{option}"
+        for option in given
+        for name, wanted in asked.items()
+        if not wanted and option in (f"{name}_size", f"{name}_prob")
+    ]
+    if idle:
+        notes.append(f"of changes to images that are not asked for: {', '.join(idle)}")
+    return settings
+
+
+def _folders(given: Values, name: str) -> dict[str, Any]:
     paths = [
         Path(given[key]) for key in ("dataset_train_path", "dataset_test_path") if key in given
     ]
-    folders = dict.fromkeys(paths)
-    if name == "images" and len({path.parent for path in folders}) == 1 and len(folders) == 2:
-        return paths[0].parent  # its train/ and its test/ or validation/
-    if len(folders) > 1:
-        raise UsageError(
-            f"--dataset_train_path={paths[0]} and --dataset_test_path={paths[1]} are two folders, "
-            f"and {name} is read from one: put links to all its files into one folder, and give "
-            "that for both"
-        )
-    return next(iter(folders), None)
+    if len(dict.fromkeys(paths)) < 2:
+        return {"data_dir": paths[0]} if paths else {}
+    if name != "images":
+        return {"data_dir": paths[0], "test_dir": paths[1]}
+    if paths[0].parent == paths[1].parent:
+        return {"data_dir": paths[0].parent}  # its train/ and its test/ or validation/
+    raise UsageError(
+        f"--dataset_train_path={paths[0]} and --dataset_test_path={paths[1]}: images are read from "
+        "one folder, with train and test in it: put links to both into one, and give that"
+    )
 
 
 def _training(values: Values) -> dict[str, Any]:
@@ -107,34 +128,29 @@ def _training(values: Values) -> dict[str, Any]:
     if values["evaluate"] and not values.get("evaluate_only"):
         settings["evaluate_first"] = True
     if "weights_and_bias_filename" in values:
-        settings["weights"] = _weights(Path(values["weights_and_bias_filename"]))
+        settings["weights"] = Path(values["weights_and_bias_filename"])
     if values.get("random_seed"):
         settings["seed"] = values["random_seed"]
     return settings
 
 
-def _weights(path: Path) -> Path:
-    if path.suffix.lower() == ".npz":
-        raise UsageError(
-            f"--weights_and_bias_filename={path}: PyDTNN's own files are pickled, and reading one "
-            "can run any code: give a run's model.safetensors"
-        )
-    return path
-
-
 #: What each optimizer here makes use of.
 _USED: Mapping[str, tuple[str, ...]] = {
     "sgd": ("momentum", "nesterov"),
-    "rmsprop": ("epsilon", "decay_rate", "rho"),
-    "adam": ("epsilon", "beta1", "beta2"),
-    "nadam": ("epsilon", "beta1", "beta2"),
+    "pydtnn-rmsprop": ("epsilon", "decay_rate", "rho"),
+    "pydtnn-adam": ("epsilon", "beta1", "beta2"),
+    "pydtnn-nadam": ("epsilon", "beta1", "beta2"),
 }
 
 
 def _optimizer(values: Values, given: Values, notes: list[str], *, later: bool) -> dict[str, Any]:
     named = values["optimizer"]
     name = names.optimizer_name(named)
-    settings: dict[str, Any] = {"optimizer": name, "learning_rate": values["learning_rate"]}
+    decays = bool(values.get("decay"))
+    settings: dict[str, Any] = {
+        "optimizer": "pydtnn-sgd" if decays and name == "sgd" else name,
+        "learning_rate": values["learning_rate"],
+    }
     options: list[str] = []
     used = _USED[name]
     if name == "sgd":
@@ -142,15 +158,15 @@ def _optimizer(values: Values, given: Values, notes: list[str], *, later: bool) 
         used = () if plain else used
         settings["momentum"] = 0.0 if plain else values["momentum"]
         options += ["nesterov=true"] if values.get("nesterov") else []
-        if not later and values["parallel"] == "data":
+        if values["parallel"] == "data" and values.get("learning_rate_scaling", True):
             settings["scale_learning_rate"] = "linear"
-            notes.append("PyDTNN adds up gradients over the ranks: so the rate grows with them")
+            notes.append("PyDTNN's rate of SGD grows with the ranks, and so does this one")
     else:
-        options += [f"eps={values['epsilon']}"]
-    options += _decay(values, name, settings.get("momentum", 0.0))
-    if name == "rmsprop":
-        options.append(f"alpha={values.get('rho', values.get('decay_rate'))}")
-    if name in ("adam", "nadam"):
+        options += [f"epsilon={values['epsilon']}"]
+    options += [f"decay={values['decay']}"] if decays else []
+    if name == "pydtnn-rmsprop":
+        options.append(f"rho={values.get('rho', values.get('decay_rate'))}")
+    if name in ("pydtnn-adam", "pydtnn-nadam"):
         options.append(f"betas={values.get('beta1', 0.99)},{values.get('beta2', 0.999)}")
     notes += [
         f"--{key} has no part in {named}"
@@ -158,21 +174,6 @@ def _optimizer(values: Values, given: Values, notes: list[str], *, later: bool) 
         if key in given and key not in used
     ]
     return settings | ({"optimizer_options": " ".join(options)} if options else {})
-
-
-def _decay(values: Values, optimizer: str, momentum: float) -> list[str]:
-    """PyDTNN takes the decay off the weights themselves, not into the gradients."""
-    if not values.get("decay"):
-        return []
-    if optimizer in ("adam", "nadam"):
-        return [f"weight_decay={values['decay']}", "decoupled_weight_decay=true"]
-    if optimizer == "sgd" and not momentum:  # where that makes no difference
-        return [f"weight_decay={values['decay']}"]
-    raise UsageError(
-        f"--decay={values['decay']:g}: PyDTNN takes it off the weights, and torch's {optimizer} "
-        "would put it into the gradients: leave it out, or take --optimizer=Adam"
-        + (", or --momentum=0" if optimizer == "sgd" else "")
-    )
 
 
 def _loss(measured: names.Measures, notes: list[str]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """PyDTNN's names for models, data sets, optimizers and losses, and ours for them. Without torch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,8 @@ from phalanx.wording import unknown
 _MODELS: Mapping[str, dict[str, Any]] = {
     "simplecnn": {"model": "pydtnn-simplecnn"},
     **{
-        name: {"model": f"pydtnn-{name}"} for name in ("vgg1", "vgg2", "vgg3", "vgg3do", "vgg3dobn")
+        name: {"model": f"pydtnn-{name}"}
+        for name in ("vgg1", "vgg2", "vgg3", "vgg3do", "vgg3do2", "vgg3dobn")
     },
     "densenet": {"model": "densenet121-k12"},
     "simplemlp": {"model": "mlp", "hidden": (512, 512, 512)},
@@ -30,9 +31,15 @@ _DATASETS = {"mnist": "mnist", "cifar10": "cifar10", "imagenet": "images"}
 _OPTIMIZERS = {
     "sgd": "sgd",
     "sgdmomentum": "sgd",
-    "adam": "adam",
-    "nadam": "nadam",
-    "rmsprop": "rmsprop",
+    "adam": "pydtnn-adam",
+    "nadam": "pydtnn-nadam",
+    "rmsprop": "pydtnn-rmsprop",
+}
+#: What PyDTNN makes up in place of a data set: samples of this shape, of so many classes.
+SYNTHETIC: Mapping[str, dict[str, Any]] = {
+    "mnist": {"shape": "1x28x28", "classes": 10, "samples": 60_000},
+    "cifar10": {"shape": "3x32x32", "classes": 10, "samples": 50_000},
+    "images": {"shape": "3x227x227", "classes": 1_000, "samples": 50_000},
 }
 
 #: For each of PyDTNN's functions our loss, and our metric if there is one.
@@ -66,6 +73,8 @@ class Measures:
     metrics: tuple[str, ...]
     #: PyDTNN's names of what is not measured here.
     unmeasured: tuple[str, ...]
+    #: PyDTNN's names of what it shows, in its order, and ours.
+    shown: Mapping[str, str]
 
 
 def model_settings(name: str, *, later: bool) -> dict[str, Any]:
@@ -100,8 +109,11 @@ def optimizer_name(name: str) -> str:
     raise unknown("optimizer", name, known=("SGD", "Adam", "Nadam", "RMSProp"))
 
 
-def measures(functions: str, metrics: str) -> Measures:
-    """The last of the functions that can be a loss is the loss; all others are metrics."""
+def measures(functions: str, metrics: str, *, later: bool) -> Measures:
+    """The last of the functions that can be a loss is the loss; all others are metrics.
+
+    Later versions show the loss first, the first one the functions as they are listed.
+    """
     listed, more = _split(functions), _split(metrics)
     for name in (*listed, *more):
         if name not in (*LOSSES, *_METRICS, *_ACCURACY):
@@ -114,7 +126,17 @@ def measures(functions: str, metrics: str) -> Measures:
         loss=LOSSES[loss][0],
         metrics=tuple(dict.fromkeys(one for one in ours.values() if one is not None)),
         unmeasured=tuple(name for name, one in ours.items() if one is None),
+        shown=_shown([loss, *listed, *more] if later else [*listed, *more], loss, ours),
     )
+
+
+def _shown(names: Sequence[str], loss: str, ours: Mapping[str, str | None]) -> Mapping[str, str]:
+    found = {}
+    for name in names:
+        own = "loss" if name == loss else "accuracy" if name in _ACCURACY else ours.get(name)
+        if own is not None and own not in ("precision", "recall", "confusion"):  # no one number
+            found[name] = own
+    return found
 
 
 def _split(listed: str) -> list[str]:

@@ -29,6 +29,13 @@ OPTIONS: Mapping[str, type[str] | type[int] | type[float] | type[bool]] = {
     "evaluate_only": bool,
     "weights_and_bias_filename": str,
     "random_seed": int,
+    "use_synthetic_data": bool,
+    "history_file": str,
+    "crop_images": bool,
+    "normalize": bool,
+    "augment_flip": bool,
+    "learning_rate_scaling": bool,
+    "warm_up_batches": int,
     "optimizer": str,
     "learning_rate": float,
     "decay": float,
@@ -94,13 +101,6 @@ _UNUSED = (
 
 #: Options that ask for something else than they can get here, and the way out.
 REFUSED: Mapping[str, str] = {
-    "use_synthetic_data": "use `phalanx train --dataset synthetic`",
-    "crop_images": "use `phalanx train --crop N`, which moves images by up to N pixels",
-    "learning_rate_scaling": "PyDTNN divides the rate by its ranks: give the rate that comes out",
-    "history_file": "leave it out: every run's folder has a history.csv",
-    "warm_up_batches": "give --warm_up_epochs",
-    "normalize": "use `phalanx train --normalise`",
-    "augment_flip": "give --flip_images",
     "augment_crop": "use `phalanx train --crop N`, which moves images by up to N pixels",
 }
 

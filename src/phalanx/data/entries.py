@@ -15,6 +15,7 @@ from phalanx.data.options import (
     SHAPE,
     SKIP_BAD,
     TARGET,
+    TEST_DIR,
     TEST_SPLIT,
     TOKENS,
     WINDOW_STEP,
@@ -49,6 +50,8 @@ class DatasetEntry:
     input_shape: tuple[int | str, ...]
     classes: int | str
     files: tuple[str, ...] = ()
+    #: Those of them that may be in a folder of their own.
+    test_files: tuple[str, ...] = ()
     wanted: str = ""
     check: str | None = None
     #: What a user may set, besides the steps that every data set takes.
@@ -105,6 +108,8 @@ ENTRIES = (
         input_shape=(1, 28, 28),
         classes=10,
         files=IDX_FILES,
+        test_files=IDX_FILES[2:],
+        options=(TEST_DIR,),
         epochs=5,
         deep_epochs=3,
         normalise=True,
@@ -116,6 +121,8 @@ ENTRIES = (
         input_shape=(1, 28, 28),
         classes=10,
         files=IDX_FILES,
+        test_files=IDX_FILES[2:],
+        options=(TEST_DIR,),
         epochs=10,
         deep_epochs=5,
         normalise=True,
@@ -128,6 +135,7 @@ ENTRIES = (
         classes=10,
         wanted="data_batch_1 … 5 and test_batch, as .bin or as pickles",
         check="phalanx.data.formats.cifar10_files:check",
+        options=(TEST_DIR,),
         epochs=20,
         deep_epochs=20,
         normalise=True,

@@ -5,6 +5,7 @@ Options of a data set go to its `load`; the steps apply to any data set, in the 
 
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from phalanx.data.tables.encoding import check_encoding
@@ -38,6 +39,11 @@ def _check_sizes(text: str, spelled: str, *, dimensions: int | None = None) -> N
     _sizes(text, spelled, dimensions=dimensions)
 
 
+def _check_share(value: float, spelled: str) -> None:
+    if not 0 < value <= 1:
+        raise UsageError(f"{spelled} must be above 0 and at most 1, not {value:g}")
+
+
 _CHECK_SIDES = partial(_check_sizes, dimensions=2)
 
 RESIZE = Option(
@@ -58,7 +64,22 @@ NORMALISE = Option(
     default_words="by data set: `phalanx datasets`",
 )
 FLIP = Option("flip", bool, "Mirror images left to right at random, in training.", default=False)
+FLIP_PROBABILITY = Option(
+    "flip_probability", float, "How many of them, where not half of them.", rule=_check_share
+)
+CROP_WINDOW = Option(
+    "crop_window",
+    int,
+    "Of every other image, in training, keep a window of N pixels and move it, as PyDTNN does.",
+    at_least=1,
+)
+CROP_PROBABILITY = Option(
+    "crop_probability", float, "How many images that is done to, if not half.", rule=_check_share
+)
 CROP = Option("crop", int, "Move images by up to N pixels at random, in training.", at_least=1)
+TEST_DIR = Option(
+    "test_dir", Path, "folder with the files to test with, if they are not with the others"
+)
 TEST_SPLIT = Option(
     "test_split",
     float,
@@ -135,12 +156,14 @@ WINDOW_STEP = Option(
 )
 
 #: What is done to samples when they are taken, in this order.
-STEPS = (RESIZE, POOL, NORMALISE, FLIP, CROP)
+STEPS = (*(RESIZE, POOL, NORMALISE, FLIP, FLIP_PROBABILITY, CROP_WINDOW, CROP_PROBABILITY, CROP),)
 #: Those that make sense for images alone.
-IMAGE_STEPS = (RESIZE, POOL, FLIP, CROP)
+IMAGE_STEPS = (RESIZE, POOL, FLIP, CROP_WINDOW, CROP)
+#: What says how often a step is taken.
+OFTEN = {"flip_probability": "flip", "crop_probability": "crop_window"}
 #: Everything that some data set takes, but for the seed, which is that of the run.
 OPTIONS = (
-    *(TEST_SPLIT, TARGET, DROP, MISSING, MOST_CATEGORIES, ENCODING, *STEPS),
+    *(TEST_DIR, TEST_SPLIT, TARGET, DROP, MISSING, MOST_CATEGORIES, ENCODING, *STEPS),
     *(SKIP_BAD, CACHE, SHAPE, CLASSES, SAMPLES, TOKENS, CONTEXT_LENGTH, WINDOW_STEP),
 )
 #: What every data set may be given besides its options: the seed and the task of the run.
@@ -154,6 +177,9 @@ def check_options(name: str, options: Mapping[str, Any], *, accepted: tuple[Opti
         if option not in (*names_of(takes), SEED, TASK):
             raise UsageError(f"{flag(option)} is no option of data set {name}: leave it out")
     check_values(takes, options, spell=flag)
+    for often, step in OFTEN.items():
+        if options.get(often) and not options.get(step):
+            raise UsageError(f"{flag(often)} says how often: give {flag(step)}, too")
 
 
 def transformed_shape(

@@ -17,7 +17,7 @@ from phalanx.data.normalise import measure
 from phalanx.data.options import parse_shape, transformed_shape
 from phalanx.data.source import WAY_OUT, Source
 from phalanx.data.split import Dataset, Split
-from phalanx.data.transforms import Crop, Flip, Pool, Resize, Transform
+from phalanx.data.transforms import Crop, CropWindow, Flip, Pool, Resize, Transform
 from phalanx.errors import DataError
 from phalanx.pulse import pulse
 
@@ -62,8 +62,14 @@ def _fixed(shape: tuple[int, ...], options: Mapping[str, Any]) -> list[Transform
 
 
 def _random(options: Mapping[str, Any]) -> list[Transform]:
-    steps: list[Transform] = [Flip()] if options.get("flip") else []
-    return [*steps, Crop(options["crop"])] if options.get("crop") else steps
+    steps: list[Transform] = []
+    if options.get("flip"):
+        steps.append(Flip(options.get("flip_probability") or 0.5))
+    if options.get("crop_window"):
+        steps.append(CropWindow(options["crop_window"], options.get("crop_probability") or 0.5))
+    if options.get("crop"):
+        steps.append(Crop(options["crop"]))
+    return steps
 
 
 def _screened(dataset: Dataset, comm: Ranks) -> Dataset:

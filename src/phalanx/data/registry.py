@@ -59,7 +59,7 @@ def check(
     shape = tuple(size for size in entry.input_shape if isinstance(size, int))
     if len(shape) == len(entry.input_shape):
         transformed_shape(name, shape, options)
-    path = _locate(entry, data_dir)
+    path = _locate(entry, data_dir, options.get("test_dir"))
     if entry.check is not None:
         module, _, function = entry.check.partition(":")
         verify: Callable[..., None] = getattr(importlib.import_module(module), function)
@@ -84,7 +84,7 @@ def load(
         return _load_user_dataset(name, data_dir, options)
     entry = _entry(name)
     check_options(name, options, accepted=entry.options)
-    path = _locate(entry, data_dir)
+    path = _locate(entry, data_dir, options.get("test_dir"))
     takes = (*names_of(entry.options), *((SEED,) if entry.takes_seed else ()))
     takes += (TASK,) if entry.takes_task else ()
     given = {option: options[option] for option in takes if option in options}
@@ -112,7 +112,7 @@ def _load_user_dataset(name: str, data_dir: Path | None, options: Mapping[str, A
     return dataset
 
 
-def _locate(entry: DatasetEntry, data_dir: Path | None) -> Path:
+def _locate(entry: DatasetEntry, data_dir: Path | None, test_dir: Path | None) -> Path:
     if entry.embedded and data_dir is None:
         return EMBEDDED_FOLDER
     if entry.embedded and not entry.takes_path:
@@ -122,7 +122,11 @@ def _locate(entry: DatasetEntry, data_dir: Path | None) -> Path:
     wanted = entry.wanted or listed(entry.files)
     path = dataset_folder(entry.name, data_dir, wanted=wanted)
     if entry.check is None:
-        check_files(entry.name, path, patterns=entry.files)
+        elsewhere = () if test_dir is None else entry.test_files
+        here = [name for name in entry.files if name not in elsewhere]
+        check_files(entry.name, path, patterns=here)
+        if test_dir is not None:
+            check_files(entry.name, test_dir, patterns=elsewhere)
     return path
 
 

@@ -16,6 +16,7 @@ from phalanx.data.seeding import Bits, bits
 
 _FLIP = (3,)
 _CROP = (4,)
+_WINDOW = ((5,), (6,), (7,))
 
 
 class Draw(NamedTuple):
@@ -28,6 +29,16 @@ class Draw(NamedTuple):
         """64 random bits a sample."""
         positions = indices.numpy().astype(np.uint64)
         return bits(positions, self.seed, self.epoch, purpose=purpose)
+
+    def some(self, indices: Tensor, purpose: tuple[int, ...], probability: float) -> Tensor:
+        """Whether a sample is among those that something is done to."""
+        least = np.uint64(min(round((1 - probability) * 2.0**64), 2**64 - 1))
+        return torch.from_numpy((self.bits(indices, purpose) >= least).astype(np.bool_))
+
+    def numbers(self, indices: Tensor, purpose: tuple[int, ...], below: Tensor) -> Tensor:
+        """A whole number from 0 for each sample, below each one's own bound."""
+        drawn = (self.bits(indices, purpose) >> np.uint64(32)).astype(np.int64)
+        return torch.from_numpy(drawn) % below
 
 
 class Transform(ABC):
@@ -104,12 +115,15 @@ class Normalise(Transform):
 
 @final
 class Flip(Transform):
-    """Every other image, by chance, mirrored left to right."""
+    """Every other image, or as many as `probability` says, mirrored left to right by chance."""
+
+    def __init__(self, probability: float = 0.5) -> None:
+        self._probability = probability
 
     def apply(self, inputs: Tensor, indices: Tensor, draw: Draw | None) -> Tensor:
         if draw is None:
             return inputs
-        chosen = torch.from_numpy((draw.bits(indices, _FLIP) >> np.uint64(63)).astype(np.bool_))
+        chosen = draw.some(indices, _FLIP, self._probability)
         return torch.where(chosen[:, None, None, None], inputs.flip(-1), inputs)
 
 
@@ -132,3 +146,36 @@ class Crop(Transform):
         # Every place a crop can have is a view; only the chosen ones are copied.
         places = padded.unfold(2, height, 1).unfold(3, width, 1)
         return places[torch.arange(len(inputs)), :, down, right]
+
+
+@final
+class CropWindow(Transform):
+    """PyDTNN's crop of some images: a window by chance, and the image moved so that it is away.
+
+    What lies above and to the left of the window, and below and to the right of it, becomes zero.
+    What leaves the image on one side comes back on the other.
+    """
+
+    def __init__(self, size: int, probability: float) -> None:
+        self._size, self._probability = size, probability
+
+    def apply(self, inputs: Tensor, indices: Tensor, draw: Draw | None) -> Tensor:
+        if draw is None or len(inputs) == 0:
+            return inputs
+        chosen = draw.some(indices, _WINDOW[0], self._probability)
+        places = []
+        for side, purpose in zip(inputs.shape[2:], _WINDOW[1:], strict=True):
+            size = min(self._size, side)
+            first = draw.numbers(indices, purpose, torch.tensor(max(side - size, 1)))
+            room = torch.tensor(max(side - size, 1))
+            by = draw.numbers(indices, (*purpose, 1), room) - first
+            places.append((first, first + size, by, torch.arange(side)))
+        (top, bottom, down, rows), (left, right, aside, columns) = places
+        before = (rows < top[:, None])[:, :, None] & (columns < left[:, None])[:, None, :]
+        behind = (rows >= bottom[:, None])[:, :, None] & (columns >= right[:, None])[:, None, :]
+        kept = inputs.masked_fill((before | behind)[:, None], 0)
+        sample = torch.arange(len(inputs))[:, None, None]
+        row = (rows - down[:, None]) % len(rows)
+        column = (columns - aside[:, None]) % len(columns)
+        turned = kept.permute(0, 2, 3, 1)[sample, row[:, :, None], column[:, None, :]]
+        return torch.where(chosen[:, None, None, None], turned.permute(0, 3, 1, 2), inputs)

@@ -19,6 +19,7 @@ from phalanx.errors import PhalanxError, UsageError
 from phalanx.inference.export_formats import Format
 from phalanx.models.in_parts import dtype_of
 from phalanx.models.modes import kept_modes
+from phalanx.runs.pydtnn_weights import load_pydtnn_weights, save_pydtnn_weights
 from phalanx.whole_files import whole_file
 
 #: How far outputs may be off, relative to the largest of them.
@@ -49,7 +50,8 @@ def export(
 ) -> float:
     """Write a model for inference to a file, which appears checked or not at all.
 
-    What it is `about` goes with it: as metadata in ONNX, as extra files in torch's format.
+    What it is `about` goes with it: as metadata in ONNX, as extra files in torch's format. PyDTNN's
+    files are of weights alone.
 
     Returns the largest difference found, relative to the largest output. In ONNX files bfloat16
     becomes float32, because hardly anything computes with it there.
@@ -97,7 +99,12 @@ def _write_and_try(
     Returns the largest difference from the model.
     """
     example, *tried = batches
-    write, read = (_write_onnx, _read_onnx) if form.name == "onnx" else (_write_torch, _read_torch)
+    ways: dict[str, tuple[Callable[..., None], Callable[[Path], Function]]] = {
+        "onnx": (_write_onnx, _read_onnx),
+        "torch": (_write_torch, _read_torch),
+        "pydtnn": (_write_pydtnn, partial(_read_pydtnn, model)),
+    }
+    write, read = ways[form.name]
     with _quiet():
         _attempt(partial(write, about=about), model, example, path)
         function = read(path)
@@ -111,9 +118,11 @@ def _attempt(
         write(model, example, path)
     except OSError:
         raise
+    except PhalanxError:
+        raise
     except Exception as error:  # torch's exporters have no error of their own for all that fails
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise ExportError(f"torch cannot export this model: {cause}") from error
+        raise ExportError(f"this model cannot be exported: {cause}") from error
 
 
 def _program(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
@@ -160,6 +169,22 @@ def _write_torch(
 def _read_torch(path: Path) -> Function:
     function: Function = torch.export.load(path).module()
     return function
+
+
+def _write_pydtnn(
+    model: nn.Module, example: Tensor, path: Path, *, about: Mapping[str, str]
+) -> None:
+    """The weights alone, for a network that PyDTNN makes by itself."""
+    save_pydtnn_weights(model, path, input_shape=tuple(example.shape[1:]))
+
+
+def _read_pydtnn(model: nn.Module, path: Path) -> Function:
+    other = copy.deepcopy(model)
+    with torch.no_grad():
+        for one in other.parameters():
+            one.zero_()
+    load_pydtnn_weights(other, path)
+    return other
 
 
 @torch.no_grad()

@@ -22,6 +22,7 @@ FORMATS = {
     for one in (
         Format("onnx", ".onnx", packages=("onnx", "onnxscript", "onnxruntime")),
         Format("torch", ".pt2"),
+        Format("pydtnn", ".npz"),
     )
 }
 

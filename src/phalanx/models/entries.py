@@ -110,6 +110,13 @@ _PYDTNN = (
     _pydtnn("vgg3", "vgg3: six convolutions, three poolings", smallest=8, stages=3),
     _pydtnn("vgg3do", "vgg3 with dropout", smallest=8, stages=3, dropout=(0.2, 0.2, 0.2, 0.2)),
     _pydtnn(
+        "vgg3do2",
+        "vgg3 with more and more dropout",
+        smallest=8,
+        stages=3,
+        dropout=(0.2, 0.3, 0.4, 0.5),
+    ),
+    _pydtnn(
         "vgg3dobn",
         "vgg3 with dropout and BatchNorm",
         smallest=8,

@@ -12,6 +12,7 @@ from phalanx.checkpoints import newest_whole, read_checkpoint
 from phalanx.errors import RunError, UsageError
 from phalanx.files import check_file
 from phalanx.runs.matlab_weights import load_matlab_weights
+from phalanx.runs.pydtnn_weights import load_pydtnn_weights
 from phalanx.state.model import write_buffers, write_parameters
 from phalanx.whole_files import whole_file
 
@@ -37,14 +38,17 @@ def save_weights(model: nn.Module, path: Path) -> None:
 def load_weights(model: nn.Module, path: Path) -> None:
     """Read the weights of a file into the model; every name and shape must fit.
 
-    The file is what `save_weights` wrote, or a .mat with a matrix a linear layer. Of a folder of
-    checkpoints, the newest whole one has them.
+    The file is what `save_weights` wrote, a .mat with a matrix a linear layer, or PyDTNN's .npz. Of
+    a folder of checkpoints, the newest whole one has them.
     """
     if path.is_dir():
         _load_checkpoint(model, path)
         return
     if path.suffix.lower() == ".mat":
         load_matlab_weights(model, path)
+        return
+    if path.suffix.lower() == ".npz":
+        load_pydtnn_weights(model, path)
         return
     try:
         check_file(path)  # a named pipe would have it wait for ever

@@ -30,6 +30,20 @@ NUMBERS = tuple(name for name in METRICS if name not in BY_CLASS)
 SHARES = ("accuracy", "top-5", *_OF_LABELS, *RANKED)
 #: Metrics that are better the larger they are.
 RISING = (*SHARES, "r2")
+#: Before the name of a metric: that of the training, where samples are held out, too.
+OF_TRAINING = "training-"
+
+
+def rises(watched: str) -> bool:
+    """Whether what is watched is better the larger it is."""
+    return watched.removeprefix(OF_TRAINING) in RISING
+
+
+def check_watched(watched: str) -> None:
+    """Raise UsageError for what cannot be watched."""
+    name, known = watched.removeprefix(OF_TRAINING), ("loss", "accuracy", *NUMBERS)
+    if name not in known:
+        raise unknown("metric to watch", name, known=known)
 
 
 def check_metrics(names: tuple[str, ...]) -> None:

@@ -10,13 +10,14 @@ from phalanx.wording import unknown
 _RATES = {"lr_decay": float, "weight_decay": float, "eps": float}
 _MOMENTS: Mapping[str, Any] = {"betas": tuple, "eps": float, "weight_decay": float}
 _ADAM: Mapping[str, Any] = {**_MOMENTS, "amsgrad": bool}
+_PYDTNN: Mapping[str, Any] = {"betas": tuple, "epsilon": float, "decay": float}
 
 
 @dataclass(frozen=True)
 class OptimizerEntry:
-    """One of torch's optimizers that step every element by itself."""
+    """An optimizer that steps every element by itself."""
 
-    #: Its class in torch.optim.
+    #: Its class in torch.optim, or in `phalanx.train.pydtnn_optimizers`.
     kind: str
     learning_rate: float
     #: What may be set besides the learning rate, and how it is written: a number, true or false,
@@ -24,6 +25,8 @@ class OptimizerEntry:
     options: Mapping[str, Any]
     #: Whether torch has a fused form of it for CPUs.
     fused: bool = field(default=False, kw_only=True)
+    #: Whether it is PyDTNN's, and not torch's.
+    of_pydtnn: bool = field(default=False, kw_only=True)
 
 
 OPTIMIZERS = {
@@ -67,6 +70,14 @@ OPTIMIZERS = {
         "ASGD", 0.01, {"lambd": float, "alpha": float, "t0": float, "weight_decay": float}
     ),
     "rprop": OptimizerEntry("Rprop", 0.01, {"etas": tuple, "step_sizes": tuple}),
+    "pydtnn-sgd": OptimizerEntry(
+        "PyDTNNSGD", 0.01, {"momentum": float, "nesterov": bool, "decay": float}, of_pydtnn=True
+    ),
+    "pydtnn-rmsprop": OptimizerEntry(
+        "PyDTNNRMSProp", 0.01, {"rho": float, "epsilon": float, "decay": float}, of_pydtnn=True
+    ),
+    "pydtnn-adam": OptimizerEntry("PyDTNNAdam", 0.01, _PYDTNN, of_pydtnn=True),
+    "pydtnn-nadam": OptimizerEntry("PyDTNNNadam", 0.01, _PYDTNN, of_pydtnn=True),
 }
 
 

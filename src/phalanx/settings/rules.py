@@ -10,7 +10,7 @@ from phalanx.data.targets.tasks import CLASSIFICATION
 from phalanx.errors import UsageError
 from phalanx.options import check_values
 from phalanx.settings.failures import SHRINKING
-from phalanx.settings.metrics import ALWAYS, check_metrics
+from phalanx.settings.metrics import ALWAYS, OF_TRAINING, RANKED, check_metrics, check_watched
 from phalanx.settings.optimizers import OPTIMIZERS
 from phalanx.settings.own_training import check_own_training
 from phalanx.settings.table import SETTINGS, Settings
@@ -157,12 +157,33 @@ def _check_combinations(settings: Settings) -> None:
     _check_optimizer(settings)
     check_metrics(settings.metrics)
     check_tokens(settings)
+    check_watched(settings.watch)
+    _check_watch(settings)
     goal = settings.goal
     always = {name for names in ALWAYS.values() for name in names}
     if goal is not None and goal[0] not in ("loss", *always, *measured(settings)):
         raise UsageError(f"--stop-at {settings.stop_at} needs --metrics {goal[0]}, too")
     if (task := _known_task(settings)) is not None:
         check_task(settings, task)
+
+
+def _check_watch(settings: Settings) -> None:
+    name = settings.watch.removeprefix(OF_TRAINING)
+    always = {one for names in ALWAYS.values() for one in names}
+    if name not in ("loss", *always, *measured(settings)):
+        raise UsageError(f"--watch {settings.watch} needs --metrics {name}, too")
+    if settings.watch != "loss" and not (
+        settings.patience or settings.keep_best or settings.schedule == "plateau"
+    ):
+        raise UsageError(
+            f"--watch {settings.watch} is what --patience, --keep-best or --schedule plateau goes "
+            "by: give one of them, too, or leave it out"
+        )
+    if name in RANKED and name != settings.watch:
+        raise UsageError(
+            f"--watch {settings.watch}: {name} takes all samples at once, and so is measured of "
+            f"validations alone: --watch {name}"
+        )
 
 
 def _known_task(settings: Settings) -> str | None:
@@ -191,6 +212,10 @@ def _check_optimizer(settings: Settings) -> None:
     options = settings.optimizer_choices
     if options.get("nesterov") and not options.get("momentum"):
         raise UsageError("nesterov=true needs a --momentum above 0")
+    if settings.warm_up and settings.warm_up_steps:
+        raise UsageError("--warm-up and --warm-up-steps say the same thing: give one")
+    if settings.schedule_min_rate and settings.schedule == "constant":
+        raise UsageError("--schedule-min-rate is for --schedule step, cosine and plateau")
     for name in ("schedule_epochs", "schedule_factor"):
         if getattr(settings, name) is not None and settings.schedule not in ("step", "plateau"):
             raise UsageError(

@@ -66,8 +66,8 @@ class Settings:
     weights: Path | None = setting(
         None,
         "Model",
-        "A file with the weights to start from: a run's model.safetensors, or for mlp a .mat with "
-        "Theta1, Theta2 and so on, a row an output, its bias first.",
+        "A file with the weights to start from: a run's model.safetensors, PyDTNN's .npz, or for "
+        "mlp a .mat with Theta1, Theta2 and so on, a row an output, its bias first.",
     )
 
     epochs: int = setting(
@@ -114,6 +114,9 @@ class Settings:
         "Epochs, or parts of one, in which the learning rate rises to its value.",
         at_least=0,
     )
+    warm_up_steps: int | None = setting(
+        None, "Training", "The same in steps, in place of --warm-up.", at_least=1
+    )
     schedule: str = setting(
         "constant",
         "Training",
@@ -133,8 +136,20 @@ class Settings:
         above=0,
         below=1,
     )
+    schedule_min_rate: float | None = setting(
+        None,
+        "Training",
+        "step, cosine, plateau: the rate that they do not fall below [default: 0]",
+        at_least=0,
+    )
     patience: int | None = setting(
         None, "Training", "Stop after N epochs without a better loss [default: never]", at_least=1
+    )
+    watch: str = setting(
+        "loss",
+        "Training",
+        "What --patience, --keep-best and a plateau go by: loss, accuracy or one of --metrics, of "
+        "the validation if there is one; training-loss and the like for that of the training.",
     )
     stop_at: str | None = setting(
         None, "Training", "Stop when a metric has a value, such as accuracy=0.98 or loss=0.1."

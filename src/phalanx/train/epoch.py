@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from phalanx.errors import UsageError
+from phalanx.settings.metrics import OF_TRAINING
 from phalanx.train.metrics import Metrics
 
 
@@ -24,6 +26,15 @@ class Epoch:
     def watched(self) -> Metrics:
         """What says how good the weights are: the validation, if samples are held out for it."""
         return self.train if self.validation is None else self.validation
+
+    def value(self, watched: str) -> float:
+        """The loss or a metric by its name, of the validation unless it begins with training-."""
+        name = watched.removeprefix(OF_TRAINING)
+        metrics = self.watched if name == watched else self.train
+        found = {"loss": metrics.loss, "accuracy": metrics.accuracy, **metrics.more}.get(name)
+        if found is None:
+            raise UsageError(f"this training has no {name} to watch")
+        return found
 
     def row(self, phases: Mapping[str, float]) -> dict[str, float | str]:
         """The epoch as a row of a history, with the seconds of each of these phases."""

@@ -65,6 +65,8 @@ class FitLoop:
     schedule: Schedule | TorchSchedule | None = None
     stopping: Stopping | None = None
     best: BestWeights | None = None
+    #: What a plateau of the schedule is one of.
+    watch: str = "loss"
     #: What else goes along.
     others: Sequence[Companion] = ()
     progress: Progress = field(default_factory=Silent)
@@ -266,7 +268,7 @@ class FitLoop:
             self.trainer.sync()
             self.best.offer(epoch, self.trainer.model)
         if self.schedule is not None and finite:
-            self.schedule.after_epoch(epoch.watched.loss)
+            self.schedule.after_epoch(epoch.value(self.watch))
         reason = None if self.stopping is None or not finite else self.stopping.reason(epoch)
         self.hooks.after_epoch(self.trainer, epoch)
         if finite:

@@ -1,4 +1,4 @@
-"""The optimizers, straight from torch.optim."""
+"""The optimizers by name: torch's own, and PyDTNN's."""
 
 import inspect
 import math
@@ -15,7 +15,8 @@ from phalanx.errors import UsageError
 from phalanx.settings.defaults import nominal_rate
 from phalanx.settings.optimizers import OPTIMIZERS
 from phalanx.settings.table import Settings
-from phalanx.strategies.building_blocks.sliced_optimizer import ELEMENTWISE, STEPS_ELEMENTS
+from phalanx.strategies.building_blocks.sliced_optimizer import STEPS_ELEMENTS, steps_elements
+from phalanx.train import pydtnn_optimizers
 
 #: torch 2.13's fused SGD leaves weights of these where they are.
 _HALVES = (torch.bfloat16, torch.float16)
@@ -36,7 +37,9 @@ def make_optimizer(
     options: dict[str, Any] = dict(settings.optimizer_choices)
     if entry.fused and not any(parameter.dtype in _HALVES for parameter in kept):
         options["fused"] = True
-    kind: type[Optimizer] = getattr(torch.optim, entry.kind)
+    kind: type[Optimizer] = getattr(
+        pydtnn_optimizers if entry.of_pydtnn else torch.optim, entry.kind
+    )
     make: Callable[..., Optimizer] = kind if settings.compile else without_compiler(kind)  # type: ignore[arg-type]
     try:
         return make(kept, lr=rate * _scale(settings.scale_learning_rate, workers), **options)
@@ -62,5 +65,5 @@ def without_compiler(kind: type[Optimizer]) -> type[Optimizer]:
     # torch's wrapper of a step turns gradients off, as this does, and then tells the compiler.
     step = torch.no_grad()(inspect.unwrap(kind.step))
     named = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
-    kept = {STEPS_ELEMENTS: kind in ELEMENTWISE}
+    kept = {STEPS_ELEMENTS: steps_elements(kind)}
     return type(kind.__name__, (kind,), {**named, **own, "step": step, **kept})

@@ -8,6 +8,7 @@ from typing import final
 
 from phalanx.runs.written import WrittenRun
 from phalanx.strategies.base import TextTable
+from phalanx.train.metrics import Metrics
 from phalanx.train.progress import Progress, Silent
 from phalanx.train.session import Session
 
@@ -25,6 +26,8 @@ class Voice:
     show: Show = lambda table: None
     #: Told once all is ready: what is trained is written down, and shown.
     introduce: Callable[[Session], None] = lambda session: None
+    #: Told what the model is worth before it is trained, if it is tested then.
+    tested: Callable[[Metrics], None] = lambda metrics: None
 
 
 class Speaker(ABC):

@@ -78,7 +78,8 @@ def train(
         for table in (tables := [*trainer.worker.plan()]):
             voice.show(table)
     if session.settings.evaluate_first and start is None:
-        _test_before(session, trainer, turns)
+        turns.test(before := trainer.evaluate(session.dataset.test))
+        voice.tested(before)
     with phase("prepare"):
         result = _facts(session, trainer) | {"parameters": parameters}
         checkpoints = _checkpoints(session, speaker.folder)
@@ -87,13 +88,6 @@ def train(
         result |= _fit(session, trainer, voice, turns, **how, stop=asked)
     _end_if_stopped(trainer)
     return _conclude(session, trainer, voice, result, tables=tables, turns=turns)
-
-
-def _test_before(session: Session, trainer: Trainer, turns: Turns) -> None:
-    """Collective. Test what has not been trained yet."""
-    turns.test(before := trainer.evaluate(session.dataset.test))
-    if session.is_first:
-        log.info("test before: %s", before)
 
 
 def _end_if_stopped(trainer: Trainer) -> None:
@@ -202,7 +196,7 @@ def _fit(
     steps = batch_count(len(train), session.batch_size)
     steps = min(steps, settings.steps_per_epoch or steps)
     networks = Networks(voice.progress)
-    stopping = Stopping(patience=settings.patience, goal=settings.goal)
+    stopping = Stopping(patience=settings.patience, goal=settings.goal, watch=settings.watch)
     sent, begun = _bytes_sent(session), position.step
     turns.begin()
     if trainer.survival is not None:
@@ -216,6 +210,7 @@ def _fit(
         schedule=Schedule(trainer.optimizer, settings, steps_per_epoch=steps),
         stopping=stopping,
         keep_best=settings.keep_best,
+        watch=settings.watch,
         progress=networks,
         on_epoch=lambda epoch: _note(session, voice.run, epoch, turns=turns, networks=networks),
         companions=[turns],

@@ -145,6 +145,22 @@ def test_without_a_test_batch_files_are_missing(tmp_path: Path) -> None:
         check("cifar10", tmp_path)
 
 
+def test_the_test_batch_may_be_elsewhere(tmp_path: Path) -> None:
+    folder, other = binary_folder(tmp_path), tmp_path / "other"
+    whole = load("cifar10", data_dir=folder)
+    other.mkdir()
+    with pytest.raises(DataError, match=r"other lacks test_batch.bin, or"):
+        check("cifar10", folder, options={"test_dir": other})
+    (folder / "test_batch.bin").rename(other / "test_batch.bin")
+    parted = load("cifar10", data_dir=folder, options={"test_dir": other})
+    assert torch.equal(parted.test.targets, whole.test.targets)
+    (other / "test_batch.bin").rename(folder / "test_batch.bin")
+    for path in list(folder.glob("data_batch*")):
+        path.unlink()
+    with pytest.raises(DataError, match=r"lacks data_batch_1.bin \(to 5\), or"):
+        check("cifar10", folder, options={"test_dir": folder})
+
+
 def test_the_real_batches(real_data: Path) -> None:
     if not (real_data / "cifar10").is_dir():
         pytest.skip("cifar10 is not among the real data here")

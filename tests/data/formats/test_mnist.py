@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from phalanx.data import describe, load
+from phalanx.data import check, describe, load
 from phalanx.errors import DataError
 
 IdxFolder = Callable[..., Path]
@@ -36,6 +36,21 @@ def test_files_may_be_gzipped(idx_folder: IdxFolder) -> None:
         packed = path.rename(path.with_name(path.name + ".gz"))
         packed.write_bytes(gzip.compress(packed.read_bytes()))
     assert len(load("mnist", data_dir=folder).train) == 3
+
+
+@BOTH
+def test_the_test_part_may_be_elsewhere(name: str, idx_folder: IdxFolder, tmp_path: Path) -> None:
+    folder, other = idx_folder(), tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(DataError, match=f"{name}: .*other lacks t10k-images-idx3-ubyte, t10k-lab"):
+        check(name, folder, options={"test_dir": other})
+    for path in list(folder.glob("t10k*")):
+        path.rename(other / path.name)
+    with pytest.raises(DataError, match="lacks t10k-images"):
+        check(name, folder)
+    check(name, folder, options={"test_dir": other})
+    dataset = load(name, data_dir=folder, options={"test_dir": other})
+    assert (len(dataset.train), len(dataset.test)) == (3, 2)
 
 
 @pytest.mark.parametrize(

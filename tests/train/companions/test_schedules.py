@@ -58,6 +58,37 @@ def test_plateau() -> None:
     assert found[::STEPS] == pytest.approx([1.0, 1.0, 1.0, 1.0, 0.5])
 
 
+def test_a_plateau_of_what_rises() -> None:
+    how = {"schedule": "plateau", "schedule_epochs": 1, "schedule_factor": 0.5}
+    found = rates([0.1, 0.5, 0.5, 0.5, 0.6], watch="accuracy", keep_best=True, **how)
+    assert found[::STEPS] == pytest.approx([1.0, 1.0, 1.0, 1.0, 0.5])
+
+
+@pytest.mark.parametrize(
+    ("how", "last"),
+    [
+        ({"schedule": "step", "schedule_epochs": 1}, 0.03),
+        ({"schedule": "plateau", "schedule_epochs": 1}, 0.03),
+        ({"schedule": "cosine"}, 0.03 + 0.97 * (1 + math.cos(math.pi * 5 / 6)) / 2),
+    ],
+    ids=["step", "plateau", "cosine"],
+)
+def test_a_rate_falls_no_further(how: dict[str, Any], last: float) -> None:
+    found = rates([1.0] * 6, schedule_min_rate=0.03, **how)
+    assert found[-1] == pytest.approx(last)
+    assert min(found) >= 0.03 - 1e-12
+
+
+def test_a_warm_up_below_that_is_one_all_the_same() -> None:
+    found = rates([1.0] * 4, schedule="step", schedule_epochs=9, warm_up=3, schedule_min_rate=0.5)
+    assert found == pytest.approx(rates([1.0] * 4, warm_up=3))
+    assert min(found) < 0.1
+
+
+def test_a_warm_up_may_be_given_in_steps() -> None:
+    assert rates([1.0] * 2, warm_up_steps=3) == rates([1.0] * 2, warm_up=0.75)
+
+
 def gone_on_with(
     done: int, epochs: int, now: dict[str, Any], before: dict[str, Any]
 ) -> tuple[list[float], list[float]]:

@@ -1,5 +1,6 @@
 """Trainings that end early, and trainings that go back to their best epoch."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,9 @@ from phalanx import data
 from phalanx.comm.base import Communicator
 from phalanx.comm.single import SingleCommunicator
 from phalanx.data.split import Split
-from phalanx.errors import DivergedError
+from phalanx.errors import DivergedError, UsageError
 from phalanx.runs.weights import weights_digest
-from phalanx.train.companions.stopping import Stopping
+from phalanx.train.companions.stopping import BestWeights, Stopping
 from phalanx.train.epoch import Epoch
 from phalanx.train.metrics import Metrics
 from phalanx.train.trainer import Trainer
@@ -30,6 +31,40 @@ def test_patience_counts_epochs_without_a_better_loss() -> None:
     losses = [3.0, 2.0, 2.5, 1.9, 2.0, 1.9]
     reasons = [stopping.reason(epoch(n, loss)) for n, loss in enumerate(losses)]
     assert reasons == [None] * 5 + ["no better loss for 2 epochs"]
+
+
+def test_another_metric_is_watched() -> None:
+    rising, falling = Stopping(patience=2, watch="accuracy"), Stopping(patience=2, watch="mse")
+    values = [0.3, 0.5, 0.4, 0.5]
+    for number, value in enumerate(values[:-1]):
+        assert rising.reason(epoch(number, 1.0, accuracy=value)) is None
+    assert rising.reason(epoch(3, 1.0, accuracy=values[-1])) == "no better accuracy for 2 epochs"
+    reasons = [falling.reason(epoch(n, 1.0, mse=value)) for n, value in enumerate(values)]
+    assert reasons[1:] == [None, "no better mse for 2 epochs", "no better mse for 3 epochs"]
+
+
+def test_that_of_the_training_is_watched() -> None:
+    stopping = Stopping(patience=1, watch="training-loss")
+    for number, loss in enumerate([3.0, 2.0]):
+        train = Metrics(loss, 0.5, 10)
+        found = Epoch(number, train, Metrics(1.0 + number, 0.5, 10), 1.0, learning_rate=0.1)
+        assert stopping.reason(found) is None
+
+
+def test_what_cannot_be_watched() -> None:
+    with pytest.raises(UsageError, match="did you mean 'accuracy'"):
+        Stopping(patience=2, watch="acuracy")
+    with pytest.raises(UsageError, match="this training has no top-5 to watch"):
+        Stopping(patience=2, watch="top-5").reason(epoch(1, 1.0))
+
+
+def test_the_best_epoch_is_none_without_a_number() -> None:
+    best, model = BestWeights("accuracy"), nn.Linear(1, 1)
+    found = []
+    for number, accuracy in enumerate([math.nan, 0.2, 0.6, 0.4], 1):
+        best.offer(epoch(number, 1.0, accuracy=accuracy), model)
+        found.append(best.epoch)
+    assert found == [1, 2, 3, 3]
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,10 @@ _MORE = (
 
 
 #: Of the data's and the model's, those that only a training needs.
-_LEFT_OUT = ("validation_split", "test_as_validation", "flip", "crop", "init")
+_LEFT_OUT = (
+    *("validation_split", "test_as_validation", "flip", "flip_probability", "crop", "init"),
+    *("crop_window", "crop_probability"),
+)
 
 
 def with_run_or_weights(

@@ -20,8 +20,8 @@ _Resume = Annotated[
     Path | None,
     typer.Option(
         metavar="RUN",
-        help="Go on with an interrupted training, from its newest checkpoint and in its folder; "
-        "flags win over its settings. If --output names the same folder, it may also be new.",
+        help="Go on with an interrupted training, from its newest checkpoint; flags win over its "
+        "settings. If --output names the same folder, it may be new.",
         show_default=False,
     ),
 ]
@@ -30,8 +30,8 @@ _Requeue = Annotated[
     bool,
     typer.Option(
         "--requeue",
-        help="In a Slurm job: when SIGUSR1 or SIGTERM has ended the training, put the job back "
-        "into the queue; its next turn goes on in the same --output.",
+        help="In a Slurm job: put it back into the queue when SIGUSR1 or SIGTERM has ended the "
+        "training, to go on in the same --output.",
         show_default=False,
     ),
 ]

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from phalanx.data.formats.cifar10_files import RECORD, find, records
+from phalanx.data.formats.cifar10_files import RECORD, find, is_binary, records
 from phalanx.data.formats.cifar10_pickle import read_batch
 from phalanx.data.rows import RowFile, Rows
 from phalanx.data.split import Dataset, Split
@@ -25,11 +25,14 @@ SHAPE = (3, 32, 32)
 _BYTE = np.dtype(np.uint8)
 
 
-def load(folder: Path) -> Dataset:
-    """As many of the five training batches as there are, and the test batch."""
-    files = find(folder)
-    read = _from_records if files.binary else _from_pickles
-    return Dataset("cifar10", read(files.training), read((files.test,)), CLASSES)
+def load(folder: Path, *, test_dir: Path | None = None) -> Dataset:
+    """As many of the five training batches as there are, and the test batch, maybe elsewhere."""
+    files = find(folder, test_dir)
+    return Dataset("cifar10", _read(files.training), _read((files.test,)), CLASSES)
+
+
+def _read(paths: tuple[Path, ...]) -> Split:
+    return _from_records(paths) if is_binary(paths[0]) else _from_pickles(paths)
 
 
 def _from_records(paths: tuple[Path, ...]) -> Split:

@@ -19,6 +19,6 @@ CLASSES = (
 )
 
 
-def load(folder: Path) -> Dataset:
+def load(folder: Path, *, test_dir: Path | None = None) -> Dataset:
     """60,000 pictures to train on, 10,000 to test."""
-    return load_idx_folder("fashion-mnist", folder, classes=CLASSES)
+    return load_idx_folder("fashion-mnist", folder, test_dir, classes=CLASSES)

@@ -13,10 +13,15 @@ from phalanx.errors import DataError
 SIDE = 28
 
 
-def load_idx_folder(name: str, folder: Path, *, classes: tuple[str, ...]) -> Dataset:
-    """The data set in `folder`; images stay bytes [n, 1, 28, 28], scaled to 0..1 when taken."""
+def load_idx_folder(
+    name: str, folder: Path, test_dir: Path | None, *, classes: tuple[str, ...]
+) -> Dataset:
+    """The data set in `folder`, or its test part in another one.
+
+    Images stay bytes [n, 1, 28, 28], scaled to 0..1 when taken.
+    """
     train = _load_part(folder, "train", classes=len(classes))
-    test = _load_part(folder, "t10k", classes=len(classes))
+    test = _load_part(test_dir or folder, "t10k", classes=len(classes))
     return Dataset(name, train, test, classes)
 
 

@@ -8,6 +8,6 @@ from phalanx.data.split import Dataset
 CLASSES = tuple("0123456789")
 
 
-def load(folder: Path) -> Dataset:
+def load(folder: Path, *, test_dir: Path | None = None) -> Dataset:
     """60,000 digits to train on, 10,000 to test."""
-    return load_idx_folder("mnist", folder, classes=CLASSES)
+    return load_idx_folder("mnist", folder, test_dir, classes=CLASSES)

@@ -63,7 +63,11 @@ STEPS_ELEMENTS = "steps_elements"
 
 def is_elementwise(optimizer: Optimizer) -> bool:
     """Whether the optimizer can step a slice; a subclass may do anything, and so cannot."""
-    kind = type(optimizer)
+    return steps_elements(type(optimizer))
+
+
+def steps_elements(kind: type[Optimizer]) -> bool:
+    """The same of a class."""
     return kind in ELEMENTWISE or bool(vars(kind).get(STEPS_ELEMENTS))
 
 

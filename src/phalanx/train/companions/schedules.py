@@ -5,7 +5,7 @@ finds, so that they work one upon the other, and so does a rate that a user chan
 """
 
 import math
-from typing import Any
+from typing import Any, Literal
 
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import (
@@ -18,6 +18,7 @@ from torch.optim.lr_scheduler import (
 
 from phalanx.errors import UsageError
 from phalanx.settings.defaults import nominal_rate
+from phalanx.settings.metrics import rises
 from phalanx.settings.table import Settings
 from phalanx.state import State
 
@@ -28,12 +29,13 @@ class Schedule:
     def __init__(self, optimizer: Optimizer, settings: Settings, *, steps_per_epoch: int) -> None:
         self._optimizer = optimizer
         self._rate = nominal_rate(settings)
-        self._warm_up_steps = round(settings.warm_up * steps_per_epoch)
+        self._warm_up_steps = settings.warm_up_steps or round(settings.warm_up * steps_per_epoch)
         self._warm_up: LRScheduler | None = None
         if self._warm_up_steps > 0:
             start = 1 / (self._warm_up_steps + 1)
             self._warm_up = LinearLR(optimizer, start_factor=start, total_iters=self._warm_up_steps)
-        self._main = _make(optimizer, settings)
+        self._least = settings.schedule_min_rate or 0.0
+        self._main = _make(optimizer, settings, least=self._least)
 
     @property
     def learning_rate(self) -> float:
@@ -88,12 +90,16 @@ class Schedule:
             self._warm_up.step()
             self._warm_up_steps -= 1
 
-    def after_epoch(self, loss: float) -> None:
-        """One epoch is done; a plateau is one of this loss."""
+    def after_epoch(self, watched: float) -> None:
+        """One epoch is done; a plateau is one of this loss, or of what else is watched."""
+        before = [group["lr"] for group in self._optimizer.param_groups]
         if isinstance(self._main, ReduceLROnPlateau):
-            self._main.step(loss)
+            self._main.step(watched)
         elif self._main is not None:
             self._main.step()
+        if isinstance(self._main, StepLR):  # which has no lower bound of its own
+            for group, rate in zip(self._optimizer.param_groups, before, strict=True):
+                group["lr"] = max(group["lr"], min(rate, self._least))
 
 
 def _ratio(rate: float, before: float) -> float:
@@ -123,15 +129,18 @@ def plain_values(values: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if isinstance(value, kinds)}
 
 
-def _make(optimizer: Optimizer, settings: Settings) -> LRScheduler | None:
+def _make(optimizer: Optimizer, settings: Settings, *, least: float) -> LRScheduler | None:
     factor = 0.1 if settings.schedule_factor is None else settings.schedule_factor
     epochs = 10 if settings.schedule_epochs is None else settings.schedule_epochs
     match settings.schedule:
         case "step":
             return StepLR(optimizer, step_size=epochs, gamma=factor)
         case "cosine":
-            return CosineAnnealingLR(optimizer, T_max=max(settings.epochs, 1))
+            return CosineAnnealingLR(optimizer, T_max=max(settings.epochs, 1), eta_min=least)
         case "plateau":
-            return ReduceLROnPlateau(optimizer, factor=factor, patience=epochs)
+            mode: Literal["min", "max"] = "max" if rises(settings.watch) else "min"
+            return ReduceLROnPlateau(
+                optimizer, mode=mode, factor=factor, patience=epochs, min_lr=least
+            )
         case _:
             return None

@@ -1,12 +1,13 @@
 """When a training is done before its last epoch, and which epoch was the best."""
 
 import copy
+import math
 
 import torch
 from torch import Tensor, nn
 
 from phalanx.errors import UsageError
-from phalanx.settings.metrics import RISING
+from phalanx.settings.metrics import RISING, check_watched, rises
 from phalanx.state import State
 from phalanx.state.parts import Part
 from phalanx.train.epoch import Epoch
@@ -16,15 +17,32 @@ from phalanx.wording import counted
 BEST = "best/"
 
 
+def cost(epoch: Epoch, watched: str) -> float:
+    """What is watched, as a number that is better the smaller it is; what is no number is worst."""
+    value = epoch.value(watched)
+    if math.isnan(value):
+        return math.inf
+    return -value if rises(watched) else value
+
+
 class Stopping:
     """Watches the validation loss, or the training loss where nothing is held out."""
 
     def __init__(
-        self, *, patience: int | None = None, goal: tuple[str, float] | None = None
+        self,
+        *,
+        patience: int | None = None,
+        goal: tuple[str, float] | None = None,
+        watch: str = "loss",
     ) -> None:
-        """Stop after `patience` epochs without a better loss, or once a metric has its value."""
+        """Stop after `patience` epochs without a better loss, or once a metric has its value.
+
+        Another metric to `watch` is that of the validation, too, unless it begins with training-.
+        """
+        check_watched(watch)
         self._patience = patience
         self._goal = goal
+        self._watch = watch
         self._best = float("inf")
         self._waited = 0
         self._reached = False
@@ -50,17 +68,17 @@ class Stopping:
             name, value = self._goal
             return f"{name} has reached {value:g}"
         if self._patience is not None and self._waited >= self._patience:
-            return f"no better loss for {counted(self._waited, 'epoch')}"
+            return f"no better {self._watch} for {counted(self._waited, 'epoch')}"
         return None
 
     def reason(self, epoch: Epoch) -> str | None:
         """Why to stop after this epoch; None to go on."""
-        watched = epoch.watched
-        self._reached = self._goal is not None and _reached(watched, *self._goal)
+        self._reached = self._goal is not None and _reached(epoch.watched, *self._goal)
         if self._reached:
             return self.stopped
-        if watched.loss < self._best:
-            self._best, self._waited = watched.loss, 0
+        now = cost(epoch, self._watch)
+        if now < self._best:
+            self._best, self._waited = now, 0
         else:
             self._waited += 1
         return self.stopped
@@ -75,9 +93,11 @@ def _reached(metrics: Metrics, name: str, value: float) -> bool:
 
 
 class BestWeights:
-    """A copy of a model as it was after its best epoch."""
+    """A copy of a model as it was after its best epoch, by its loss or what else is watched."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: str = "loss") -> None:
+        check_watched(watch)
+        self._watch = watch
         self.epoch = 0
         self._loss = float("inf")
         self._state: dict[str, Tensor] = {}
@@ -97,9 +117,10 @@ class BestWeights:
             self._state = {name: tensor.clone() for name, tensor in state.under(BEST)}
 
     def offer(self, epoch: Epoch, model: nn.Module) -> None:
-        """Keep the model's weights if this epoch's loss is the lowest so far."""
-        if epoch.watched.loss < self._loss or not self._state:
-            self.epoch, self._loss = epoch.number, epoch.watched.loss
+        """Keep the model's weights if this epoch is the best so far."""
+        now = cost(epoch, self._watch)
+        if now < self._loss or not self._state:
+            self.epoch, self._loss = epoch.number, now
             self._state = copy.deepcopy(
                 {name: tensor.detach() for name, tensor in model.state_dict().items()}
             )
