@@ -64,8 +64,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     worker: Worker | None = metafunc.config.pluginmanager.get_plugin(_WORKER)
     # A rank of a job has no use for tests of other numbers, of which there are thousands.
     counts = [one for one in marker.args if worker is None or one == worker.size]
-    names = [f"{count} rank{'s' * (count > 1)}" for count in counts]
-    metafunc.parametrize("ranks", counts, ids=names, indirect=True)
+    # Four show little that two or three do not.
+    fewer = bool({2, 3}.intersection(marker.args))
+    cases = [
+        pytest.param(
+            count,
+            id=f"{count} rank{'s' * (count > 1)}",
+            marks=[pytest.mark.long] * (count > 3 and fewer),
+        )
+        for count in counts
+    ]
+    metafunc.parametrize("ranks", cases, indirect=True)
 
 
 def ranks_of(item: pytest.Item) -> int:

@@ -76,7 +76,7 @@ def test_the_readme_shows_the_example() -> None:
     assert (ROOT / "examples" / "own_model.py").read_text() in shown
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_the_example_learns(ranks: int) -> None:
     command, environment = mpiexec_command(ranks)
     script = [sys.executable, str(ROOT / "examples" / "own_model.py")]

@@ -37,7 +37,7 @@ def mapped_bytes() -> int:
     return sum(int(end, 16) - int(start, 16) for start, end in ranges)
 
 
-@pytest.mark.ranks(2, 3)
+@pytest.mark.ranks(2)
 def test_the_memory_of_discarded_optimizers_goes() -> None:
     before = mapped_bytes()
     for _ in range(4):

@@ -16,6 +16,8 @@ ROOT = Path(__file__).parent.parent.parent
 KNOWN = ("torch", "jax", "tensorflow")
 #: KERAS_BACKENDS has those that must be there.
 BACKENDS = os.environ.get("KERAS_BACKENDS", " ".join(filter(find_spec, KNOWN))).split()
+#: The same, where `make test` leaves Keras on torch to `make test-long`.
+LATER = [pytest.param(one, marks=[pytest.mark.long] * (one == "torch")) for one in BACKENDS]
 EXACT = 1e-5
 #: What a job of two ranks found, by scenario and rank.
 Found = dict[str, list[Any]]
@@ -255,7 +257,7 @@ def test_training_starts_again_from_its_last_commit(found: Found) -> None:
         assert_said(one["refused"], words)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", LATER)
 def test_the_example_learns(backend: str, tmp_path: Path) -> None:
     printed = run_script(backend, tmp_path, ROOT / "examples" / "horovod_keras.py")
     assert float(printed.split()[-1].rstrip("%")) > 90

@@ -5,13 +5,10 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import python_of, run_blocks
-from tests.keras.test_keras import BACKENDS, run_script
+from tests.keras.test_keras import LATER, run_script
 
 
-@pytest.mark.parametrize(
-    "backend",
-    [pytest.param(one, marks=[pytest.mark.long] * (one == "torch")) for one in BACKENDS],
-)
+@pytest.mark.parametrize("backend", LATER)
 def test_the_scripts_run(backend: str, tmp_path: Path) -> None:
     """Those of the migration on torch, every name of ours on all backends."""
     migration = [one.text for one in run_blocks("migration.md") if one.language == "python"]

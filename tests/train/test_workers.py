@@ -55,7 +55,7 @@ def children() -> set[int]:
     return found
 
 
-@pytest.mark.ranks(1, 2)
+@pytest.mark.ranks(2)
 def test_the_same_bits_whoever_reads(comm: Communicator) -> None:
     alone = outcome(make_trainer())
     before = children()

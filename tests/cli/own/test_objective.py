@@ -66,6 +66,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 def test_the_examples_train_on_ranks_and_go_on(phalanx: Phalanx, tmp_path: Path) -> None:
     ours = ("--objective", STEADY, "--callback", NORMS)
     first = ("--noise", "0.2", "--every-epochs", "2", "--shards", "2", "--epochs", "15")

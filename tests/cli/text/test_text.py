@@ -145,6 +145,7 @@ def test_a_command_of_the_page_parses(command: str) -> None:
     group.commands[name].make_context(name, arguments)  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 def test_the_page_from_its_beginning(phalanx: Phalanx, tmp_path: Path) -> None:
     """The first commands as they stand, but for the length of the training."""
     train, *others = COMMANDS[:4]

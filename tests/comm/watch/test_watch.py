@@ -128,6 +128,7 @@ def test_a_rank_whose_python_does_not_run(comm: Communicator, shared_path: Path)
     assert signal.getsignal(signal.SIGUSR2) == signal.SIG_DFL
 
 
+@pytest.mark.long
 @pytest.mark.ranks(2)
 def test_a_handler_of_a_users_is_not_called(comm: Communicator, shared_path: Path) -> None:
     called: list[int] = []

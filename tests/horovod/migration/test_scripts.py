@@ -22,6 +22,7 @@ def learnt(output: str) -> list[str]:
     return [name for name, _, _ in found]
 
 
+@pytest.mark.long
 def test_scripts_in_one_job(process: Phalanx) -> None:
     names = [name for name in SCRIPTS if name != STARTS_RANKS]
     assert len(names) == 11

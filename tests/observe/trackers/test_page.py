@@ -11,6 +11,7 @@ from tests.observe.trackers import readers
 PAGE = Path(__file__).parents[3] / "docs" / "trackers.md"
 
 
+@pytest.mark.long
 @pytest.mark.ranks(2)
 def test_the_block_runs_on_ranks(
     comm: Communicator, shared_path: Path, monkeypatch: pytest.MonkeyPatch
