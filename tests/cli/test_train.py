@@ -119,6 +119,13 @@ def test_settings_from_a_file_and_flags_win(phalanx: Phalanx, tmp_path: Path) ->
     assert digest(again.stdout) == digest(done.stdout)
 
 
+def test_changes_are_sent_by_plain_sgd(phalanx: Phalanx, tmp_path: Path) -> None:
+    """In processes that have loaded nothing of torch's compiler, which others may have."""
+    changes = ("--strategy", "server", "--exchange", "changes", "--ranks", 2, "--optimizer", "sgd")
+    done = phalanx("train", *changes, "--epochs", 1, "--dataset", "iris", "--output", "run")
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_users_own_model_on_ranks(phalanx: Phalanx, tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(
         "from torch import nn\n"

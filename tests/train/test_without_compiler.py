@@ -17,6 +17,7 @@ import torch
 from torch.optim import Optimizer
 from phalanx.settings.optimizers import OPTIMIZERS
 from phalanx.strategies.building_blocks.passes import backward
+from phalanx.strategies.building_blocks.sliced_optimizer import computes_as
 from phalanx.train.measures.baselines import _logistic
 from phalanx.train.optimizers import make_optimizer
 from phalanx.settings.table import Settings
@@ -41,6 +42,7 @@ for name in OPTIMIZERS:
     found[name] = [model.weight.tolist(), model.bias.tolist(), seen]
     assert type(optimizer).__name__ == OPTIMIZERS[name].kind
     own = getattr(torch.optim, OPTIMIZERS[name].kind, Optimizer)
+    assert own in (computes_as(type(optimizer)), Optimizer)
     assert "hooked" not in vars(own.step) or sys.argv[1] == "torch", "torch's class is another"
 torch.manual_seed(7)
 rows, few = torch.randn(20, 5, dtype=torch.float64), torch.randn(4, 5, dtype=torch.float64)

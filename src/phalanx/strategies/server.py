@@ -35,6 +35,7 @@ from phalanx.strategies.building_blocks.parameter_server import (
 )
 from phalanx.strategies.building_blocks.part_gradients import PartGradients
 from phalanx.strategies.building_blocks.rank_buffers import RankBuffers
+from phalanx.strategies.building_blocks.sliced_optimizer import computes_as
 from phalanx.strategies.building_blocks.whole_model import (
     WholeModel,
     broadcast_model,
@@ -70,7 +71,7 @@ class Server(Strategy):
 
 def _check_linear(task: Task) -> None:
     """Refuse whatever makes of a sum of gradients something else than the sum of its changes."""
-    kind = type(task.optimizer)
+    kind = computes_as(type(task.optimizer))
     if kind is not SGD:
         raise UsageError(
             "changes of weights add up to one step only if the optimizer is linear in the "

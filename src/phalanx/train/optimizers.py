@@ -15,7 +15,11 @@ from phalanx.errors import UsageError
 from phalanx.settings.defaults import nominal_rate
 from phalanx.settings.optimizers import OPTIMIZERS
 from phalanx.settings.table import Settings
-from phalanx.strategies.building_blocks.sliced_optimizer import STEPS_ELEMENTS, steps_elements
+from phalanx.strategies.building_blocks.sliced_optimizer import (
+    SAME_AS,
+    STEPS_ELEMENTS,
+    steps_elements,
+)
 from phalanx.train import pydtnn_optimizers
 
 #: torch 2.13's fused SGD leaves weights of these where they are.
@@ -65,5 +69,5 @@ def without_compiler(kind: type[Optimizer]) -> type[Optimizer]:
     # torch's wrapper of a step turns gradients off, as this does, and then tells the compiler.
     step = torch.no_grad()(inspect.unwrap(kind.step))
     named = {name: getattr(kind, name) for name in ("__module__", "__qualname__", "__doc__")}
-    kept = {STEPS_ELEMENTS: steps_elements(kind)}
-    return type(kind.__name__, (kind,), {**named, **own, "step": step, **kept})
+    said = {SAME_AS: kind, STEPS_ELEMENTS: steps_elements(kind)}
+    return type(kind.__name__, (kind,), {**named, **own, "step": step, **said})

@@ -56,9 +56,11 @@ ELEMENTWISE: tuple[type[Optimizer], ...] = (
     ASGD,
     Rprop,
 )
-#: Another class says that it is one of those by an attribute of this name, and itself: what is
+#: Another class says that it treats elements so by an attribute of this name, and itself: what is
 #: derived from it may do anything again.
 STEPS_ELEMENTS = "steps_elements"
+#: One that computes what another does names that other class so.
+SAME_AS = "same_as"
 
 
 def is_elementwise(optimizer: Optimizer) -> bool:
@@ -68,7 +70,13 @@ def is_elementwise(optimizer: Optimizer) -> bool:
 
 def steps_elements(kind: type[Optimizer]) -> bool:
     """The same of a class."""
-    return kind in ELEMENTWISE or bool(vars(kind).get(STEPS_ELEMENTS))
+    return computes_as(kind) in ELEMENTWISE or bool(vars(kind).get(STEPS_ELEMENTS))
+
+
+def computes_as(kind: type[Optimizer]) -> type[Optimizer]:
+    """The class of optimizers that this one computes as: mostly itself."""
+    found: type[Optimizer] = vars(kind).get(SAME_AS, kind)
+    return found
 
 
 def check_elementwise(optimizer: Optimizer, *, strategy: str) -> None:
