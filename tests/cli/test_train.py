@@ -119,6 +119,18 @@ def test_settings_from_a_file_and_flags_win(phalanx: Phalanx, tmp_path: Path) ->
     assert digest(again.stdout) == digest(done.stdout)
 
 
+def test_flags_as_people_type_them(phalanx: Phalanx, tmp_path: Path) -> None:
+    typed = ("--lr", 0.1, "--batch_size=3", "-n", 1, "--steps_per_epoch", 2, "--epochs", 1)
+    done = phalanx("train", *typed, "--dataset", "iris", "--output", "run")
+    assert done.returncode == 0, done.stderr
+    found = json.loads((tmp_path / "run" / "config.json").read_text())["settings"]
+    names = ("learning_rate", "batch_size", "ranks", "steps_per_epoch")
+    assert [found[name] for name in names] == [0.1, 3, 1, 2]
+    unknown = phalanx("train", "--batch_sizes=3")
+    assert unknown.returncode == 2
+    assert "--batch-size" in unknown.stderr
+
+
 def test_changes_are_sent_by_plain_sgd(phalanx: Phalanx, tmp_path: Path) -> None:
     """In processes that have loaded nothing of torch's compiler, which others may have."""
     changes = ("--strategy", "server", "--exchange", "changes", "--ranks", 2, "--optimizer", "sgd")

@@ -23,6 +23,8 @@ _CommandLineError: type[Exception] = typer.BadParameter.__mro__[1]
 _DECLARED, _FLAGS, _VALUES = "phalanx.declared", "phalanx.flags", "phalanx.values"
 _SHORT = "phalanx.short"
 _HELP_ALL = "--help-all"
+#: What people type who come from other programs, and what it is here.
+_TYPED = {"--lr": "--learning-rate", "-n": "--ranks", "-np": "--ranks", "--np": "--ranks"}
 #: The settings that a short help has: what most trainings are told.
 _COMMON = (
     *("dataset", "data_dir", "task", "target", "validation_split", "model", "hidden"),
@@ -61,6 +63,7 @@ class SettingsCommand(TyperCommand):
         if _HELP_ALL in args:
             ctx.meta[_SHORT] = False
             args = ["--help" if one == _HELP_ALL else one for one in args]
+        args = self._as_ours(ctx, args)
         own = read_own(self._names(ctx, args))
         ctx.meta[_DECLARED], ctx.meta[_FLAGS] = own, _flags(own)
         try:
@@ -75,6 +78,18 @@ class SettingsCommand(TyperCommand):
             if value is not None
         }
         return rest
+
+    def _as_ours(self, ctx: Any, args: list[str]) -> list[str]:
+        """The words with our spelling of flags: hyphens for underscores, and our own names."""
+        flags = {one for parameter in self.get_params(ctx) for one in parameter.opts}
+        found = []
+        for word in args:
+            name, equals, value = word.partition("=")
+            ours = _TYPED.get(name, name)
+            if name.startswith("--") and name.replace("_", "-") in flags:
+                ours = name.replace("_", "-")
+            found.append(f"{ours}{equals}{value}" if name not in flags and ours in flags else word)
+        return found
 
     def _names(self, ctx: Any, args: list[str]) -> Mapping[str, Any]:
         """What the line, or else its config file, names as strategy, model and data set."""
