@@ -29,6 +29,7 @@ NAMES = [
     "OwnStep",
     "PartGradients",
     "PhalanxError",
+    "ProgressBar",
     "RankFailedError",
     "Share",
     "Slice",

@@ -2,9 +2,10 @@
 
 `Trainer` trains, by an `Objective` of one's own if need be; `Split` and `Dataset` hold samples;
 `Checkpoints` says where checkpoints go, and how often; `StopOnSignal` has a signal end a training
-in order; a `Callback` is called on the way, with each `Epoch`, and `AveragedWeights` is one;
-`OwnStep` is a step of one's own, with several `Optimizers`. `load` gives the `TrainedModel` of a
-run, `in_parts` a model that no rank holds as a whole, and `pin_device` a GPU to each rank.
+in order; a `ProgressBar` shows how far it is; a `Callback` is called on the way, with each `Epoch`,
+and `AveragedWeights` is one; `OwnStep` is a step of one's own, with several `Optimizers`. `load`
+gives the `TrainedModel` of a run, `in_parts` a model that no rank holds as a whole, and
+`pin_device` a GPU to each rank.
 `Strategy`, `Worker`, `Task`, `Batch` and `Outcome` are what a strategy of one's own is written
 against, and `FlatParameters`, `PartGradients`, `WholeModel`, `broadcast_model`, `average_buffers`,
 `whole_state` and `load_whole` what the built-in ones are made of (examples/own_strategy.py). A
@@ -16,6 +17,7 @@ from importlib.metadata import version as _version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from phalanx.cli.output.progress import ProgressBar as ProgressBar
     from phalanx.comm.base import Communicator as Communicator
     from phalanx.comm.calls.launch import launch as launch
     from phalanx.comm.script import world as world
@@ -76,6 +78,7 @@ _HOMES = {
     "OwnStep": "phalanx.strategies.own_step",
     "PartGradients": "phalanx.strategies.building_blocks.part_gradients",
     "PhalanxError": "phalanx.errors",
+    "ProgressBar": "phalanx.cli.output.progress",
     "RankFailedError": "phalanx.errors",
     "Share": "phalanx.state",
     "Slice": "phalanx.state",

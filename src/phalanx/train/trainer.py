@@ -73,8 +73,9 @@ class Trainer(AbstractContextManager["Trainer"]):
     `torch.utils.data.Dataset` (`collate` puts samples together, as a DataLoader's `collate_fn`
     does; `workers` of each rank read them), an `IterableDataset`, a `Split` or arrays. `steps` ends
     a call after so many, in an epoch if need be; `steps_per_epoch` ends epochs early. `keep_best`
-    ends with the weights of the lowest loss. `on_epoch` is called on every rank with each epoch,
-    `callbacks` on more occasions. A scheduler of torch's steps after every epoch, or
+    ends with the weights of the lowest loss, or of the best of another metric to `watch`.
+    `progress=phalanx.ProgressBar()` shows how far it is. `on_epoch` is called on every rank with
+    each epoch, `callbacks` on more occasions. A scheduler of torch's steps after every epoch, or
     `schedule_every` step. The state of `companions` is a part of the training's. `stop` is called
     on every rank, a few times a second: what is not 0 on any has all stop after the same step, and
     is `stopped`.

@@ -6,9 +6,12 @@ import re
 import pytest
 import torch
 from rich.console import Console
+from torch import nn
 
+import phalanx
 from phalanx.cli.output.console import make_console
 from phalanx.cli.output.progress import Bar, Lines, shown_progress
+from phalanx.comm.single import SingleCommunicator
 from phalanx.train.metrics import Meter, Metrics
 from phalanx.train.progress import Progress
 
@@ -34,6 +37,23 @@ def test_lines_are_throttled_and_end_with_the_exact_values() -> None:
         "epoch 2/3  1,234 samples/s  loss 0.5000  accuracy 75.00%"
         "  validation loss 0.2500  accuracy 100.00%"
     ]
+
+
+def test_a_script_shows_its_progress_on_the_first_rank(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = nn.Linear(2, 2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    samples = phalanx.Split(torch.randn(8, 2), torch.arange(8) % 2)
+    with phalanx.Trainer(model, optimizer, comm=SingleCommunicator()) as trainer:
+        trainer.fit(samples, epochs=1, batch_size=4)
+        assert capsys.readouterr().out == ""
+        trainer.fit(samples, epochs=2, batch_size=4, progress=phalanx.ProgressBar())
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.partition("  ")[0] for line in lines] == ["epoch 2/3", "epoch 3/3"]
+        monkeypatch.setattr("phalanx.cli.output.progress.is_first_rank", lambda: False)
+        trainer.fit(samples, epochs=1, batch_size=4, progress=phalanx.ProgressBar())
+        assert capsys.readouterr().out == ""
 
 
 def epochs(progress: Progress, count: int, *, of: int) -> None:

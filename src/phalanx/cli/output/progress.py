@@ -4,17 +4,20 @@ Ranks other than 0 get `Silent`.
 """
 
 import time
+import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, final
 
 from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as RichProgress
 
+from phalanx.cli.output.console import make_console
+from phalanx.comm.launch.job import is_first_rank
 from phalanx.train.metrics import Meter, Metrics
-from phalanx.train.progress import Progress
+from phalanx.train.progress import Progress, Silent
 
 #: Columns from which on a bar has its full length, and the time beside it.
 _ROOMY = 110
@@ -135,6 +138,44 @@ class Bar(Progress):
     def close(self) -> None:
         """However the training ended: the cursor is shown again."""
         self._bar.stop()
+
+
+@final
+class ProgressBar(Progress):
+    """`trainer.fit(…, progress=phalanx.ProgressBar())` shows how far it is, on the first rank.
+
+    A bar on a terminal, with a line for an epoch now and then; lines alone elsewhere.
+    """
+
+    def __init__(self) -> None:
+        self._shown: Progress | None = None
+
+    def start(self, epoch: int, epochs: int, *, steps: int) -> None:
+        if self._shown is None:
+            self._shown = self._display()
+        self._shown.start(epoch, epochs, steps=steps)
+
+    def _display(self) -> Progress:
+        if not is_first_rank():
+            return Silent()
+        console = make_console()
+        if not console.is_terminal:
+            return Lines(console)
+        bar = Bar(console)
+        weakref.finalize(self, bar.close)  # an error leaves the terminal with its cursor, too
+        return bar
+
+    def step(self, samples: int, meter: Meter) -> None:
+        if self._shown is not None:
+            self._shown.step(samples, meter)
+
+    def finish(self, train: Metrics, validation: Metrics | None, samples_per_second: float) -> None:
+        if self._shown is not None:
+            self._shown.finish(train, validation, samples_per_second)
+
+    def end(self) -> None:
+        if self._shown is not None:
+            self._shown.end()
 
 
 def _line(metrics: Metrics, rate: float) -> str:
