@@ -119,6 +119,17 @@ def test_settings_from_a_file_and_flags_win(phalanx: Phalanx, tmp_path: Path) ->
     assert digest(again.stdout) == digest(done.stdout)
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_quiet_training(phalanx: Phalanx, tmp_path: Path, ranks: int) -> None:
+    quiet = ("--quiet", "--epochs", 1, "--output", "run", "--ranks", ranks, "--profile")
+    done = phalanx("train", *quiet)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert (tmp_path / "run" / "result.json").exists()
+    refused = phalanx("train", *quiet)
+    assert refused.returncode == 2
+    assert "run is not empty" in refused.stderr
+
+
 def test_flags_as_people_type_them(phalanx: Phalanx, tmp_path: Path) -> None:
     typed = ("--lr", 0.1, "--batch_size=3", "-n", 1, "--steps_per_epoch", 2, "--epochs", 1)
     done = phalanx("train", *typed, "--dataset", "iris", "--output", "run")

@@ -126,11 +126,11 @@ def _nothing(_number: int) -> None:
     pass
 
 
-def _usual_display() -> "Display":
+def _usual_display(settings: Settings) -> "Display":
     from phalanx.cli.output.console import make_console
     from phalanx.cli.output.display import TrainingDisplay
 
-    return TrainingDisplay(make_console())
+    return TrainingDisplay(make_console(quiet=settings.quiet))
 
 
 def _train_here(
@@ -150,7 +150,9 @@ def _train_here(
 
     with (
         ended_in_order(then),
-        FirstRank((shown or _usual_display)(), resumed, then=then) as speaker,
+        FirstRank(
+            _usual_display(settings) if shown is None else shown(), resumed, then=then
+        ) as speaker,
         Sessions(settings, resumed) as sessions,
     ):
         if is_first_rank():

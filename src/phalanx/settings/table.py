@@ -227,6 +227,9 @@ class Settings:
     output: Path | None = setting(
         None, "Output", "The run's folder, new or empty [default: the next free runs/NAME]"
     )
+    quiet: bool = setting(
+        False, "Output", "Show nothing but warnings and errors: results are in the run's folder."
+    )
     tensorboard: bool = of(TENSORBOARD, "Output")
     mlflow: bool = of(MLFLOW, "Output")
     checkpoint_every: str | int = of(CHECKPOINT_EVERY, "Output", always=True)

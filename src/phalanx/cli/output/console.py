@@ -14,12 +14,14 @@ def wide_console() -> Console:
     return console if console.is_terminal else _console(width=160, force_terminal=False)
 
 
-def make_console() -> Console:
-    """Where rank 0 writes.
+def make_console(*, quiet: bool = False) -> Console:
+    """Where rank 0 writes, or a console that shows nothing.
 
     Under mpiexec every rank's standard output claims to be a terminal (it is a pseudo-terminal of
     mpiexec's, which holds back what has no end of line): there, only the launcher's counts.
     """
+    if quiet:
+        return _console(quiet=True, force_terminal=False)
     terminal = launchers_terminal()
     if terminal is not None:
         return _console(file=terminal, force_terminal=True)
