@@ -33,8 +33,10 @@ def run_into(tmp_path: Path, command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_full_disk_behind_standard_output(tmp_path: Path) -> None:
-    done = run_into(tmp_path, '"$PYTHON" -m phalanx train --epochs 1 --output run >/dev/full')
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_full_disk_behind_standard_output(tmp_path: Path, ranks: int) -> None:
+    command = f'"$PYTHON" -m phalanx train --epochs 1 --output run --ranks {ranks}'
+    done = run_into(tmp_path, f"{command} >/dev/full")
     assert done.stderr == "standard output cannot be written: No space left on device\n"
     assert done.returncode == 1
     assert (tmp_path / "run" / "model.safetensors").exists()

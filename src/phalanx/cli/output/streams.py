@@ -54,6 +54,15 @@ class Output:
             self._lose(error)
             return len(text)
 
+    def write_bytes(self, content: bytes) -> None:
+        """Write what others have encoded, at once."""
+        try:
+            self._stream.flush()
+            self._stream.buffer.write(content)
+            self._stream.flush()
+        except OSError as error:
+            self._lose(error)
+
     def flush(self) -> None:
         try:
             self._stream.flush()

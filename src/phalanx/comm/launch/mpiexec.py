@@ -29,6 +29,7 @@ from phalanx.comm.launch.preflight import (
     check_temporary_folder,
     home_folder,
 )
+from phalanx.comm.launch.printed import Printed, where_to
 from phalanx.comm.launch.process import available_cores
 from phalanx.comm.launch.rank_ends import RankEnds
 from phalanx.comm.launch.roll_call import RollCall
@@ -92,7 +93,13 @@ def launch_job(
     allow_descriptors(ranks if hosts is None else max(slots_of_hosts(hosts).values()))
     is_open_mpi = "PHALANX_RANKS" in command
     deaf = DEAF if is_open_mpi else ()
-    process = start_child([*command, *argv], env=environment, stderr=subprocess.PIPE, deaf=deaf)
+    process = start_child(
+        [*command, *argv],
+        env=environment,
+        stdout=where_to(),
+        stderr=subprocess.PIPE,
+        deaf=deaf,
+    )
     notes, ends = ways.notes, RankEnds()
     no_shows = ways.no_shows(process, ranks=ranks, stall_after=stall_after)
     ending = Ending(process, notes=notes, requests=ways.requests, screen=ways.screen)
@@ -135,11 +142,14 @@ class _Ways:
         assert process.stderr is not None
         source = ends.watch(self.roll_call.watch(process.stderr))
         copier = threading.Thread(target=_copy_errors, args=(source, self.screen), daemon=True)
+        printed = Printed(process.stdout)
         with held_back():
             self.screen.start()
             self.notes.start()
             copier.start()
+            printed.start()
         yield
+        printed.finish()
         copier.join(timeout=1)
         ends.are_known = not copier.is_alive()
         self.screen.finish()
