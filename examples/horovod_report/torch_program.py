@@ -25,8 +25,15 @@ Loader = DataLoader[tuple[Tensor, ...]]
 
 
 def main() -> None:
-    arguments = parse_arguments()
+    parser = argparse.ArgumentParser(description="The report's PyTorch program.")
+    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--output", type=Path, default=Path(), help="a folder for the model")
+    arguments = parser.parse_args()
+    train(epochs=arguments.epochs, folder=arguments.output)
 
+
+def train(*, epochs: int, folder: Path) -> tuple[nn.Module, float]:
+    """The trained model, and its accuracy over the test samples of all ranks."""
     # 1. Initialise Horovod.
     hvd.init()
 
@@ -38,11 +45,11 @@ def main() -> None:
     torch.manual_seed(7)
 
     # 3. Partition the data set: a distributed sampler gives each rank samples of its own.
-    train, test = (TensorDataset(*samples) for samples in load_digits())
+    training, test = (TensorDataset(*samples) for samples in load_digits())
     sampler: DistributedSampler[object] = DistributedSampler(
-        train, num_replicas=hvd.size(), rank=hvd.rank()
+        training, num_replicas=hvd.size(), rank=hvd.rank()
     )
-    loader = DataLoader(train, BATCH_SIZE, sampler=sampler)
+    loader = DataLoader(training, BATCH_SIZE, sampler=sampler)
     # No sampler for these: one would repeat samples so that all ranks have as many.
     mine = torch.utils.data.Subset(test, range(hvd.rank(), len(test), hvd.size()))
 
@@ -60,7 +67,7 @@ def main() -> None:
 
     hvd.barrier()
     started = time.perf_counter()
-    for epoch in range(arguments.epochs):
+    for epoch in range(epochs):
         sampler.set_epoch(epoch)
         loss = train_epoch(model, loader, optimizer, loss_function)
         if hvd.rank() == 0:
@@ -71,16 +78,10 @@ def main() -> None:
 
     # 7. What is to be done once is done on one rank.
     if hvd.rank() == 0:
-        path = arguments.output / "model.pt"
+        path = folder / "model.pt"
         torch.save(model.state_dict(), path)
         print(f"{hvd.size()} ranks: time {seconds:.3f} s, accuracy {accuracy:.2%}, saved {path}")
-
-
-def parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="The report's PyTorch program.")
-    parser.add_argument("--epochs", type=int, default=40)
-    parser.add_argument("--output", type=Path, default=Path(), help="a folder for the model")
-    return parser.parse_args()
+    return model, accuracy
 
 
 def train_epoch(
