@@ -12,9 +12,9 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from examples.commands import show
+from examples.commands import Training, show
 from examples.digits_mat.data import write_digits
-from examples.digits_mat.run import COMPUTED, GATHERED, iterations
+from examples.digits_mat.run import COMPUTED, GATHERED, conclude, iterations, show_iterations
 from phalanx import models
 from phalanx.runs.weights import load_weights
 from phalanx.train.losses import make_loss
@@ -219,6 +219,33 @@ def test_lines_of_an_iteration_are_those_of_the_report() -> None:
         "Iteration 1 (learning rate 0.1, iteration 1), cost: 6.545538332227445, "
         "time: 1.1277730464935303",
     ]
+
+
+def test_speed_up_is_of_the_time_of_all_iterations(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    conclude({"single": on_a_gpu([2.0, 1.0], ranks=1), "gather": on_a_gpu([1.0, 0.5], ranks=2)})
+    shown = capsys.readouterr().out
+    lines = [line for line in shown.splitlines() if line.startswith("│")]
+    single, gather = (line.replace("│", "").split() for line in lines)
+    assert single == ["single", "1", "6.203170746377222", "0.2996", "3.000", "s", "1.00"]
+    assert gather == ["gather", "2", "6.203170746377222", "0.2996", "1.500", "s", "2.00"]
+
+
+def test_a_run_on_a_gpu_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    show_iterations(on_a_gpu([2.0, 1.0], ranks=1))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["GPU mode", "Parallelism: no"]
+    assert lines[-2:] == ["precision: 0.2996", ""]
+
+
+def on_a_gpu(seconds: list[float], *, ranks: int) -> Training:
+    """What is left of a training on a GPU, which nobody here has."""
+    columns = [f"{phase.replace(' ', '_')}_seconds" for phase in COMPUTED]
+    history = {"loss": [7.4984315165802355, 6.203170746377222], "seconds": seconds}
+    result = {"device": "cuda", "ranks": ranks, "strategy": "single", "test": {"accuracy": 0.2996}}
+    return Training(history | dict.fromkeys(columns, seconds), result, {})
 
 
 def test_the_example_without_a_gpu_says_so(zygote: Zygote, tmp_path: Path) -> None:
