@@ -1,6 +1,6 @@
-"""A 400-25-10 sigmoid network by full-batch descent, on one rank and on two.
+"""A 400-25-10 sigmoid network by full-batch descent, sequentially and in parallel, line by line.
 
-`gather` is the scheme that is taught: rank 0 scatters inputs and labels, gathers the gradients of
+`gather` is the scheme of the report: rank 0 scatters inputs and labels, gathers the gradients of
 theta1 and of theta2, steps, and broadcasts.
 
     python -m examples.digits_mat.run --data ex4data1.mat --weights ex4weights.mat
@@ -13,6 +13,7 @@ Without --data, the digits are those that ship with Phalanx, enlarged to 20×20 
 import argparse
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import mean
 
@@ -23,19 +24,45 @@ NETWORK = (
     *("--model", "mlp", "--hidden", "25", "--activation", "sigmoid"),
     *("--loss", "binary-cross-entropy"),
 )
+LEARNING_RATE = 0.1
 DESCENT = (
-    *("--batch-size", "full", "--optimizer", "sgd", "--learning-rate", "0.1"),
-    *("--init", "uniform:0.12", "--profile"),
+    *("--batch-size", "full", "--optimizer", "sgd", "--learning-rate", LEARNING_RATE),
+    *("--init", "uniform:0.12", "--dtype", "float64", "--profile"),
+    *("--callback", f"{Path(__file__).with_name('dots.py')}:Dots"),
 )
-#: Sequential, and three ways to share the samples of every iteration.
-RANKS = {"single": 1, "gather": 2, "allreduce": 2, "central": 2}
+SEQUENTIAL = "single"
+#: Three ways to share the samples of every iteration.
+PARALLEL = ("gather", "allreduce", "central")
 #: The network has two matrices, and `gather` can gather their gradients one after the other.
 MORE = {"gather": ("--by-layer",)}
-_LAYER = "gather layer "
+#: The report's lines of an iteration, by the phase that each is the time of.
+COMPUTED = {
+    "hidden layer dot": "construction: hidden layer dot costs {} secs",
+    "output layer dot": "construction: output layer dot costs {} secs",
+    "forward": "forward prop: costs {} secs",
+    "backward": "back prop: costs {} secs",
+}
+#: Those of its own scheme, in its order. Others broadcast once, before the first iteration.
+GATHERED = {
+    "broadcast": "Bcast theta1 and theta2 uses {} secs.",
+    "scatter inputs": "Scatter inputs uses {} secs.",
+    "scatter labels": "Scatter labels uses {} secs.",
+    **COMPUTED,
+    "gather layer 1": "Gather theta1 uses {} secs.",
+    "gather layer 2": "Gather theta2 uses {} secs.",
+}
 
 
 def main() -> None:
     arguments = parse_arguments()
+    try:
+        run(arguments)
+    except subprocess.CalledProcessError as error:
+        # The command has said what was wrong.
+        sys.exit(error.returncode)
+
+
+def run(arguments: argparse.Namespace) -> None:
     output: Path = arguments.output
     output.mkdir(parents=True, exist_ok=True)
     if arguments.fashion is not None:
@@ -44,16 +71,16 @@ def main() -> None:
     else:
         samples = ["--dataset", "mat", "--data-dir", mat_file(arguments), "--test-split", "0"]
     flags: list[object] = [*samples, *NETWORK, *DESCENT, "--epochs", arguments.iterations]
+    flags += ["--device", arguments.device]
     if arguments.weights is not None:
         evaluate([*samples, *NETWORK, "--weights", arguments.weights])
         flags += ["--weights", arguments.weights]
     runs = {}
     for strategy in arguments.strategies:
-        more: list[object] = ["--strategy", strategy, "--ranks", RANKS[strategy]]
-        more += MORE.get(strategy, ())
+        ranks = 1 if strategy == SEQUENTIAL else arguments.ranks
+        more: list[object] = ["--strategy", strategy, "--ranks", ranks, *MORE.get(strategy, ())]
         runs[strategy] = train([*flags, *more], output=output / strategy)
-    for name, run in runs.items():
-        show_iterations(name, run)
+        show_iterations(runs[strategy])
     show_phases(runs)
     conclude(runs)
 
@@ -64,7 +91,10 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--weights", type=Path, help="a .mat with Theta1 and Theta2 to start from")
     parser.add_argument("--fashion", type=Path, help="the folder of Fashion-MNIST")
     parser.add_argument("--iterations", type=int, default=60)
-    parser.add_argument("--strategies", nargs="+", choices=tuple(RANKS), default=tuple(RANKS))
+    known = (SEQUENTIAL, *PARALLEL)
+    parser.add_argument("--strategies", nargs="+", choices=known, default=known)
+    parser.add_argument("--ranks", type=int, default=2, help="of all strategies but single")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--output", type=Path, default=Path("digits-example"), help="a new folder")
     return parser.parse_args()
 
@@ -84,24 +114,24 @@ def evaluate(flags: list[object]) -> None:
     subprocess.run(command, check=True)
 
 
-def show_iterations(name: str, run: Training) -> None:
-    """The cost of every iteration, that of the weights before the step, and rank 0's phases."""
-    ending = "_seconds"
-    phases = [one for one in run.history if one.endswith(ending) and any(run.history[one])]
-    names = [called(one.removesuffix(ending).replace("_", " ")) for one in phases]
-    columns = ("iteration", "cost", *(f"{name} ms" for name in names))
-    rows = [
-        (str(number), f"{cost:.6f}", *(f"{1000 * seconds:.2f}" for seconds in row))
-        for number, (cost, *row) in enumerate(
-            zip(run.history["loss"], *(run.history[one] for one in phases), strict=True), start=1
-        )
-    ]
-    show(f"{name}: every iteration", columns, rows)
+def show_iterations(run: Training) -> None:
+    """The report's lines: each iteration's phases on rank 0, and its cost, before the step."""
+    print("GPU mode" if run.result["device"].startswith("cuda") else "CPU mode")
+    print("Parallelism:", "yes" if run.result["ranks"] > 1 else "no")
+    gathered = run.result["strategy"] == "gather"
+    for line in iterations(run.history, GATHERED if gathered else COMPUTED):
+        print(line)
+    print(f"precision: {run.accuracy}\n", flush=True)
 
 
-def called(phase: str) -> str:
-    """A phase as it is taught: Theta1 are the weights of the first layer, Theta2 of the second."""
-    return phase.replace(_LAYER, "gather theta")
+def iterations(history: dict[str, list[float]], phases: dict[str, str]) -> Iterator[str]:
+    """The lines of all iterations, every number as long as it is."""
+    columns = [f"{phase.replace(' ', '_')}_seconds" for phase in phases]
+    settings = f"learning rate {LEARNING_RATE}, iteration {len(history['loss'])}"
+    for index, (cost, seconds) in enumerate(zip(history["loss"], history["seconds"], strict=True)):
+        for column, words in zip(columns, phases.values(), strict=True):
+            yield "\t" + words.format(history[column][index])
+        yield f"Iteration {index + 1} ({settings}), cost: {cost}, time: {seconds}"
 
 
 def show_phases(runs: dict[str, Training]) -> None:
@@ -109,26 +139,31 @@ def show_phases(runs: dict[str, Training]) -> None:
     found = {name: run.result["phases"]["seconds"] for name, run in runs.items()}
     names = dict.fromkeys(name for one in found.values() for name in one)
     rows = [
-        (called(name), *(f"{1000 * mean(one.get(name, [0])):.1f} ms" for one in found.values()))
+        (
+            name.replace("gather layer ", "gather theta"),
+            *(f"{1000 * mean(one.get(name, [0])):.1f} ms" for one in found.values()),
+        )
         for name in names
     ]
     show("Phases of a run", ("phase", *runs), rows)
 
 
 def conclude(runs: dict[str, Training]) -> None:
+    """Sequential against parallel: the time of all iterations, and how much shorter it became."""
+    times = {name: sum(run.history["seconds"]) for name, run in runs.items()}
     rows = [
         (
             name,
             str(run.result["ranks"]),
-            f"{run.history['loss'][-1]:.6f}",
-            f"{run.history['accuracy'][-1]:.2%}",
-            f"{run.accuracy:.2%}",
-            f"{run.seconds:.2f} s",
+            str(run.history["loss"][-1]),
+            str(run.accuracy),
+            f"{times[name]:.3f} s",
+            f"{times[SEQUENTIAL] / times[name]:.2f}" if SEQUENTIAL in times else "",
         )
         for name, run in runs.items()
     ]
-    columns = ("strategy", "ranks", "last cost", "training accuracy", "test accuracy", "time")
-    show("400-25-10", columns, rows)
+    columns = ("strategy", "ranks", "last cost", "precision", "time", "speed-up")
+    show("400-25-10, sequential and parallel", columns, rows)
 
 
 if __name__ == "__main__":

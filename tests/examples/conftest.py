@@ -7,9 +7,10 @@ import pytest
 
 from tests.commands import environment
 from tests.data.conftest import idx_folder, real_data
+from tests.horovod.conftest import horovod
 from tests.zygote import Zygote
 
-__all__ = ["idx_folder", "real_data"]
+__all__ = ["horovod", "idx_folder", "real_data"]
 
 Example = Callable[..., str]
 PROJECT = Path(__file__).parents[2]

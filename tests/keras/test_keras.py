@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -262,3 +263,12 @@ def test_the_example_learns(backend: str, tmp_path: Path) -> None:
     printed = run_script(backend, tmp_path, ROOT / "examples" / "horovod_keras.py")
     assert float(printed.split()[-1].rstrip("%")) > 90
     assert (tmp_path / "horovod_digits.keras").exists()
+
+
+@pytest.mark.parametrize("backend", LATER)
+def test_the_program_of_the_report_learns(backend: str, tmp_path: Path) -> None:
+    program = "examples.horovod_report.keras_program"
+    printed = run_script(backend, ROOT, "-m", program, "--epochs", 12, "--output", tmp_path)
+    (accuracy,) = re.findall(r"2 ranks: time .+ s, accuracy ([\d.]+)%, saved ", printed)
+    assert float(accuracy) > 90
+    assert (tmp_path / "model.keras").exists()
