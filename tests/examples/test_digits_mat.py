@@ -252,9 +252,9 @@ def test_the_example_without_a_gpu_says_so(zygote: Zygote, tmp_path: Path) -> No
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     write_digits(tmp_path / "digits.mat", count=10)
-    words = ["--device", "cuda", "--data", "digits.mat", "--output", "example"]
-    variables = environment() | {"PYTHONPATH": str(PROJECT)}
-    done = zygote.run("examples.digits_mat.run", words, cwd=tmp_path, env=variables)
+    files = ("--data", tmp_path / "digits.mat", "--output", tmp_path / "example")
+    words = ["--device", "cuda", *map(str, files)]
+    done = zygote.run("examples.digits_mat.run", words, cwd=PROJECT, env=environment())
     assert done.returncode == 2
     (sentence,) = done.stderr.splitlines()
     assert "sees no GPU" in sentence
