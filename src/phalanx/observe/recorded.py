@@ -14,6 +14,7 @@ from phalanx.documents import read_text
 from phalanx.errors import RunError, UsageError
 from phalanx.runs.epoch_table import whole_rows
 from phalanx.runs.folder import has_config, has_result, read_config, read_result, read_surroundings
+from phalanx.strategies.registry import training_ranks
 
 #: A column of numbers by epoch; None is what was not measured.
 Column = list[float | None]
@@ -63,7 +64,9 @@ class RecordedRun:
     def batch(self) -> Any:
         """The samples of a step, over all ranks."""
         whole, part = (self.settings.get(one) for one in ("batch_size", "batch_size_per_rank"))
-        return part * self.ranks if isinstance(part, int) and self.ranks else whole
+        if not isinstance(part, int) or not self.ranks:
+            return whole
+        return part * training_ranks(self.strategy, self.ranks)
 
     @property
     def test(self) -> Mapping[str, Any]:

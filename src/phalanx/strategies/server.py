@@ -7,6 +7,7 @@ the same only as far as an optimizer's step is linear in the gradient, and weigh
 it: for SGD without weight decay, with any momentum.
 """
 
+import inspect
 from dataclasses import dataclass
 from typing import Literal, final
 
@@ -71,7 +72,8 @@ class Server(Strategy):
 def _check_linear(task: Task) -> None:
     """Refuse whatever makes of a sum of gradients something else than the sum of its changes."""
     kind = type(task.optimizer)
-    if kind is not SGD:
+    # A class of torch's own step, such as the one without torch's compiler, is SGD as well.
+    if not issubclass(kind, SGD) or inspect.unwrap(kind.step) is not inspect.unwrap(SGD.step):
         raise UsageError(
             "changes of weights add up to one step only if the optimizer is linear in the "
             f"gradient, as SGD is and {kind.__name__} need not be: take SGD, or {_INSTEAD}"
