@@ -38,6 +38,8 @@ class RecordedRun:
     history: Mapping[str, Column]
     #: The columns of phases.csv: a row an epoch and rank.
     phases: Mapping[str, Column] = field(default_factory=dict)
+    #: The columns of networks.csv: a row an epoch and rank, if several had samples.
+    networks: Mapping[str, Column] = field(default_factory=dict)
 
     def known(self, name: str) -> Any:
         """A value of the result; None if there is none."""
@@ -125,7 +127,7 @@ def _read(path: Path, name: str) -> RecordedRun:
         raise RunError(f"{path / 'config.json'}: has no settings")
     host, versions = read_surroundings(path)
     result = read_result(path) if has_result(path) else None
-    tables = (_columns(path / table) for table in ("history.csv", "phases.csv"))
+    tables = (_columns(path / table) for table in ("history.csv", "phases.csv", "networks.csv"))
     return RecordedRun(path, name, _flat(settings), host, versions, result, *tables)
 
 
