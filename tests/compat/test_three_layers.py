@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from examples.commands import read_history, read_networks
 from phalanx.cli.flags.settings import with_settings
@@ -28,6 +30,10 @@ LINES = {
     "batchSize": "10",
     "parallelism": "2",
 }
+
+
+#: Flags by their names in Python.
+Given = dict[str, Any]
 
 
 def write(folder: Path, **changes: str | None) -> Path:
@@ -93,16 +99,26 @@ def test_later_files_leave_the_ranks_to_the_launcher(tmp_path: Path) -> None:
 
 def test_several_ranks_send_changes_of_weights_to_a_main_network(tmp_path: Path) -> None:
     path = write(tmp_path, parallelism=None)
-    for ranks in ({"launched": 2}, {"ranks": 2}, {"ranks": 1, "strategy": "non-collective"}):
-        found = read(path, **ranks)
+    several: list[Given] = [
+        *({"launched": 2}, {"ranks": 2}, {"ranks": 1, "strategy": "non-collective"}),
+    ]
+    whole: list[Given] = [{"exchange": "gradients"}, {"shards": 4}, {"clip_norm": 1.0}]
+    other_steps: list[Given] = [
+        *({"optimizer": "adam"}, {"optimizer_options": "weight_decay=0.1"}),
+    ]
+    others: list[Given] = [
+        *({"strategy": "central"}, {"strategy": "own.py:Ring"}, {"compress": "bf16"}),
+    ]
+    for flags in several:
+        found = read(path, **flags)
         assert (found["strategy"], found["exchange"]) == ("server", "changes")
-    for flags in ({"exchange": "gradients"}, {"shards": 4}, {"clip_norm": 1.0}):
+    for flags in whole:
         found = read(path, ranks=4, **flags)
         assert found["strategy"] == "server"
         assert "exchange" not in found
-    for flags in ({"optimizer": "adam"}, {"optimizer_options": "weight_decay=0.1"}):
+    for flags in other_steps:
         assert "exchange" not in read(path, ranks=4, **flags)
-    for flags in ({"strategy": "central"}, {"strategy": "own.py:Ring"}, {"compress": "bf16"}):
+    for flags in others:
         assert not {"strategy", "exchange"} & set(read(path, ranks=4, **flags))
     other = read_three_layers(path, {}, launched=4, chooses_strategy=False)
     assert other is not None
@@ -112,14 +128,15 @@ def test_several_ranks_send_changes_of_weights_to_a_main_network(tmp_path: Path)
 def test_the_batch_is_that_of_each_network_that_trains(tmp_path: Path) -> None:
     path = write(tmp_path, batchSize="4", parallelism=None)
     for strategy, samples in ((None, 12), ("allreduce", 16), ("server", 12), ("async", 12)):
-        flags = {} if strategy is None else {"strategy": strategy}
+        flags: Given = {} if strategy is None else {"strategy": strategy}
         settings = Settings(**(read(path, ranks=4, **flags) | flags))
         assert settings.batch(4) == samples
 
 
 def test_one_network_alone_steps_after_every_sample(tmp_path: Path) -> None:
     path = write(tmp_path, parallelism=None)
-    for flags in ({}, {"ranks": 1}, {"strategy": "single"}, {"strategy": "sequential"}):
+    alone: list[Given] = [{}, {"ranks": 1}, {"strategy": "single"}, {"strategy": "sequential"}]
+    for flags in alone:
         assert read(path, **flags)["batch_size"] == 1
         assert "batch_size_per_rank" not in read(path, **flags)
     assert not {"batch_size", "batch_size_per_rank"} & set(read(path, batch_size_per_rank=5))
@@ -301,6 +318,28 @@ def test_the_current_file_trains_and_validates_and_tests(phalanx: Phalanx, tmp_p
         assert len(history["validation_loss"]) == len(history["validation_accuracy"]) == 2
     networks = read_networks(tmp_path / "several" / "networks.csv")
     assert {rank: len(one["accuracy"]) for rank, one in networks.items()} == {1: 2, 2: 2, 3: 2}
+
+
+def test_the_current_file_of_images_trains(phalanx: Phalanx, tmp_path: Path) -> None:
+    """150×150 pixels, layers of 60 and 10, six classes, two networks beside a main one."""
+    sizes = {"inputdataDims": "67500", "outputLayerNeurons": "6", "labelOnehotDims": "6"}
+    layers = {"inputLayerNeurons": "60", "hiddenLayerNeurons": "10", "numEpochs": "1"}
+    path = write(tmp_path, **CURRENT | sizes | layers | {"learningRate": "0.004"})
+    path.rename(tmp_path / ".imgenv")
+    for part in ("seg_train", "seg_test"):
+        for shade, name in enumerate(
+            ("buildings", "forest", "glacier", "mountain", "sea", "street")
+        ):
+            folder = tmp_path / "archive" / part / part / name
+            folder.mkdir(parents=True)
+            for number in range(4):
+                pixels = np.full((20, 20, 3), 40 * shade + number, dtype=np.uint8)
+                Image.fromarray(pixels).save(folder / f"{number}.png")
+    flags = ("--config", ".imgenv", "--entry", "Mpi_images_SendRecv", "--data-dir", "archive")
+    done = phalanx("train", *flags, "--ranks", 3, "--output", "run")
+    assert done.returncode == 0, done.stderr
+    assert "22 training, 2 validation, 24 test samples" in done.stdout
+    assert "8 samples a step over all ranks" in done.stdout
 
 
 @pytest.mark.parametrize(("name", "size"), [(".irisenv", None), (".imgenv", "48x48")])

@@ -49,9 +49,14 @@ def with_settings(
 
     def run(context: typer.Context | None = None, config: Path | None = None, **flags: Any) -> None:
         given = {name: value for name, value in flags.items() if name != "entry"}
-        entry = flags.get("entry")
-        how = {"entry": entry, "chooses_strategy": chooses_strategy}
-        command(settings_of(given, config, context=context, **how))
+        settings = settings_of(
+            given,
+            config,
+            context=context,
+            entry=flags.get("entry"),
+            chooses_strategy=chooses_strategy,
+        )
+        command(settings)
 
     parameters = [parameter("context", typer.Context), parameter("config", Config)]
     for name, option in SETTINGS.items():

@@ -50,7 +50,7 @@ def phases(runs: Sequence[RecordedRun]) -> Bars:
 
 def networks(runs: Sequence[RecordedRun], name: str, *, title: str, kind: Kind = "number") -> Chart:
     """A curve for the network of each rank that trained, on its own samples."""
-    series = []
+    series: list[Series] = []
     for run in runs:
         columns = run.networks or run.history
         values = columns.get(name, ())
