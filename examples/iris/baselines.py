@@ -12,6 +12,7 @@ from torch import nn
 
 from phalanx import data
 from phalanx.data.batches import order
+from phalanx.data.split import hold_out
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -28,28 +29,39 @@ class Samples:
 
 
 @dataclass(frozen=True)
+class Parts:
+    """The flowers to train with, those to look at after every epoch, and those to test with."""
+
+    train: Samples
+    validation: Samples
+    test: Samples
+
+
+@dataclass(frozen=True)
 class Baseline:
     """How a training without Phalanx went."""
 
     losses: list[float]
+    #: Of the validation, after every epoch.
     accuracies: list[float]
+    #: Of the test, at the end.
+    accuracy: float
+    batch_size: int
     seconds: float
 
-    @property
-    def accuracy(self) -> float:
-        return self.accuracies[-1]
 
-
-def iris() -> tuple[Samples, Samples]:
-    """The flowers to train with, and those to test with."""
-    dataset = data.load("iris")
+def iris(*, test_split: float = 0.1, validation_split: float = 0.1111) -> Parts:
+    """The parts that Phalanx makes of the flowers, too, by settings of the same names."""
+    dataset = data.load("iris", options={"test_split": test_split})
+    train, validation = hold_out(dataset.train, validation_split, seed=0)
+    assert validation is not None
     found = []
-    for split in (dataset.train, dataset.test):
+    for split in (train, validation, dataset.test):
         taken = split.take(torch.arange(len(split)))
         labels = taken.targets.numpy()
         wanted = np.eye(len(dataset.classes))[labels]
         found.append(Samples(taken.inputs.double().numpy(), labels, wanted))
-    return found[0], found[1]
+    return Parts(*found)
 
 
 def batches(count: int, size: int, *, epoch: int) -> Iterator[Any]:
@@ -114,20 +126,22 @@ def numpy_network(
     hidden: tuple[int, int], *, epochs: int, batch_size: int, learning_rate: float
 ) -> Baseline:
     """The same network from scratch."""
-    train, test = iris()
+    parts = iris()
+    train = parts.train
     network = ThreeLayers(train.inputs.shape[1], *hidden, train.wanted.shape[1])
 
     def step(batch: Any) -> float:
         return network.step(train.inputs[batch], train.wanted[batch], learning_rate=learning_rate)
 
-    return _fit(step, lambda: network.forward(test.inputs), epochs=epochs, batch_size=batch_size)
+    return _fit(step, network.forward, parts, epochs=epochs, batch_size=batch_size)
 
 
 def plain_torch(
     hidden: tuple[int, int], *, epochs: int, batch_size: int, learning_rate: float
 ) -> Baseline:
     """The same network as one would write it in torch; `single` on one rank computes the same."""
-    train, test = iris()
+    parts = iris()
+    train = parts.train
     torch.manual_seed(0)
     model = nn.Sequential(
         *(nn.Linear(train.inputs.shape[1], hidden[0]), nn.Sigmoid()),
@@ -146,17 +160,18 @@ def plain_torch(
         optimizer.step()
         return loss.item()
 
-    def answer() -> Array:
+    def answer(given: Array) -> Array:
         with torch.no_grad():
-            outputs: Array = model(torch.from_numpy(test.inputs).float()).double().numpy()
+            outputs: Array = model(torch.from_numpy(given).float()).double().numpy()
         return outputs
 
-    return _fit(step, answer, epochs=epochs, batch_size=batch_size)
+    return _fit(step, answer, parts, epochs=epochs, batch_size=batch_size)
 
 
 def logistic_regression(*, epochs: int, batch_size: int, learning_rate: float) -> Baseline:
     """One linear layer and a softmax, in NumPy."""
-    train, test = iris()
+    parts = iris()
+    train = parts.train
     weights = np.zeros((train.inputs.shape[1] + 1, train.wanted.shape[1]))
 
     def outputs(inputs: Array) -> Array:
@@ -171,20 +186,29 @@ def logistic_regression(*, epochs: int, batch_size: int, learning_rate: float) -
         weights[...] -= learning_rate * inputs.T @ (shares - wanted)
         return float(-np.log(shares[wanted == 1]).sum())
 
-    return _fit(step, lambda: outputs(test.inputs), epochs=epochs, batch_size=batch_size)
+    return _fit(step, outputs, parts, epochs=epochs, batch_size=batch_size)
 
 
 def _fit(
-    step: Callable[[Any], float], answer: Callable[[], Array], *, epochs: int, batch_size: int
+    step: Callable[[Any], float],
+    answer: Callable[[Array], Array],
+    parts: Parts,
+    *,
+    epochs: int,
+    batch_size: int,
 ) -> Baseline:
-    """Train for so many epochs, and test after each."""
-    train, test = iris()
+    """Train for so many epochs, validate after each, and test at the end."""
+
+    def accuracy(samples: Samples) -> float:
+        return float((answer(samples.inputs).argmax(axis=1) == samples.labels).mean())
+
     losses, accuracies = [], []
+    count = len(parts.train.labels)
     seconds = 0.0
     for epoch in range(epochs):
         started = time.perf_counter()
-        total = sum(step(batch) for batch in batches(len(train.labels), batch_size, epoch=epoch))
+        total = sum(step(batch) for batch in batches(count, batch_size, epoch=epoch))
         seconds += time.perf_counter() - started
-        losses.append(total / len(train.labels))
-        accuracies.append(float((answer().argmax(axis=1) == test.labels).mean()))
-    return Baseline(losses, accuracies, seconds)
+        losses.append(total / count)
+        accuracies.append(accuracy(parts.validation))
+    return Baseline(losses, accuracies, accuracy(parts.test), batch_size, seconds)

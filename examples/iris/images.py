@@ -26,13 +26,18 @@ def main() -> None:
     common += ["--ranks", arguments.ranks, "--epochs", arguments.epochs]
     runs = {
         "three sigmoid layers": train(
-            ["--config", CONFIG, *common], output=arguments.output / "three-layers"
+            ["--config", CONFIG, *common, *as_the_other()], output=arguments.output / "three-layers"
         ),
         "residual network": train(
             [*common, *residual_network(arguments.size)], output=arguments.output / "resnet20"
         ),
     }
     conclude(runs)
+
+
+def as_the_other() -> list[object]:
+    """Flags that have the network of the file trained as the other one is."""
+    return ["--strategy", "central", "--validation-split", 0]
 
 
 def residual_network(size: str) -> list[object]:

@@ -26,3 +26,18 @@ def plot(path: Path, *, title: str, losses: Curves, accuracies: Curves) -> None:
     figure.savefig(path, dpi=120)
     pyplot.close(figure)
     print(f"{title}: {path}")
+
+
+def plot_times(path: Path, *, title: str, times: Mapping[str, Mapping[int, float]]) -> None:
+    """The seconds of a training by its ranks, a curve for each way; one alone is a point."""
+    figure, axes = pyplot.subplots(figsize=(6, 4), constrained_layout=True)
+    for label, by_ranks in times.items():
+        axes.plot(list(by_ranks), list(by_ranks.values()), marker="o", label=label)
+    axes.set(xlabel="ranks", ylabel="seconds", title=title)
+    axes.set_xticks(sorted({ranks for by_ranks in times.values() for ranks in by_ranks}))
+    axes.set_ylim(bottom=0)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+    print(f"{title}: {path}")

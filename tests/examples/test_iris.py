@@ -1,24 +1,34 @@
 """The example of the three-layer network, its baselines, and its images."""
 
 import json
+import shlex
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import typer
 from PIL import Image
 from torch import nn
 
 from examples.commands import Training, read_networks
+from examples.iris import run
 from examples.iris.baselines import ThreeLayers, iris, logistic_regression, numpy_network
 from examples.iris.run import curves
 from phalanx import models
+from phalanx.cli.app import app
+from phalanx.cli.flags.settings import settings_of
+from phalanx.settings.rules import check_settings
+from phalanx.settings.table import SETTINGS
 from phalanx.train.losses import make_loss
+from tests.examples.conftest import PROJECT as ROOT
 from tests.examples.conftest import Example
 
 
 def test_the_numpy_network_is_the_translated_one() -> None:
-    train, _ = iris()
+    train = iris().train
     network = ThreeLayers(4, 6, 5, 3)
     options = {
         "hidden": (6, 5),
@@ -50,6 +60,111 @@ def test_the_baselines_learn() -> None:
     assert logistic_regression(epochs=20, batch_size=10, learning_rate=0.01).accuracy >= 0.9
 
 
+def test_the_baselines_have_the_flowers_that_a_training_has() -> None:
+    parts = iris()
+    assert [len(one.labels) for one in (parts.train, parts.validation, parts.test)] == [120, 15, 15]
+
+
+THEIRS = "".join(
+    f"{line}\n"
+    for line in (
+        *("inputdataDims=4", "inputLayerNeurons=30", "hiddenLayerNeurons=20"),
+        *("outputLayerNeurons=3", "labelOnehotDims=3", "numEpochs=100"),
+        *("learningRate=0.01", "batchSize=4"),
+    )
+)
+
+
+def test_a_file_of_ones_own_in_one_table(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three ways of Phalanx, and NumPy, torch and a regression: only the former are pretended."""
+    commands = pretend_training(monkeypatch)
+    (tmp_path / ".irisenv").write_text(THEIRS)
+    words = ("--config", tmp_path / ".irisenv", "--epochs", 2, "--output", tmp_path / "out")
+    monkeypatch.setattr("sys.argv", ["run", *map(str, words)])
+    run.main()
+    rows = [line.split("│")[1:4] for line in capsys.readouterr().out.splitlines() if "│" in line]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["single", "1", "1"],
+        ["collective", "4", "16"],
+        ["send/receive", "4", "12"],
+        ["NumPy", "1", "1"],
+        ["plain torch", "1", "1"],
+        ["logistic regression", "1", "1"],
+    ]
+    assert all(command[1] == tmp_path / ".irisenv" for command in commands)
+    pictures = sorted(path.name for path in (tmp_path / "out").glob("*.png"))
+    assert pictures == ["allreduce.png", "comparison.png", "server.png", "single.png"]
+
+
+def test_time_by_ranks_is_one_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretend_training(monkeypatch)
+    words = ("--by-ranks", 3, "--output", tmp_path / "out")
+    monkeypatch.setattr("sys.argv", ["run", *map(str, words)])
+    run.main()
+    rows = [line.split("│")[1:4] for line in capsys.readouterr().out.splitlines() if "│" in line]
+    assert [[cell.strip() for cell in row] for row in rows] == [
+        ["single", "1", "1"],
+        ["collective", "1", "10"],
+        ["collective", "2", "20"],
+        ["collective", "3", "30"],
+        ["send/receive", "2", "10"],
+        ["send/receive", "3", "20"],
+    ]
+    with Image.open(tmp_path / "out" / "time-by-ranks.png") as image:
+        assert image.width > 500
+
+
+def pretend_training(monkeypatch: pytest.MonkeyPatch) -> list[list[Any]]:
+    """Have the example train nothing; the commands that it would have run."""
+    commands: list[list[Any]] = []
+
+    def train(flags: list[Any], *, output: Path) -> Training:
+        commands.append(flags)
+        given = dict(zip(flags[::2], flags[1::2], strict=True))
+        strategy, ranks = given["--strategy"], given["--ranks"]
+        names = ("loss", "accuracy", "validation_loss", "validation_accuracy")
+        history = {name: [1.0, 0.5] for name in names}
+        result = {
+            "strategy": strategy,
+            "ranks": ranks,
+            "training_ranks": ranks - (strategy == "server"),
+            "seconds": 1.0,
+            "test": {"accuracy": 1.0},
+        }
+        return Training(history, result, {})
+
+    monkeypatch.setattr(run, "train", train)
+    return commands
+
+
+def test_the_job_of_slurm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The script is one that bash takes, and its command one that each of its 20 ranks takes."""
+    script = ROOT / "examples" / "iris" / "job.sh"
+    subprocess.run(["bash", "-n", script], check=True)
+    lines = script.read_text().splitlines()
+    assert [line.removeprefix("#SBATCH ") for line in lines if line.startswith("#SBATCH")] == [
+        *("--job-name mpi-go-neural-network", "-N 1", "-p fat", "-n 20", "--time=01:30:00"),
+    ]
+    launcher, words = lines[-1].split(" phalanx train ")
+    assert launcher == "mpirun -n 20"
+    (tmp_path / ".irisenv").write_text(THEIRS)
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("SIZE", "20"), ("RANK", "0")):
+        monkeypatch.setenv(f"OMPI_COMM_WORLD_{name}", value)
+    command: Any = typer.main.get_command(app)
+    context = command.commands["train"].make_context("train", shlex.split(words))
+    flags = {name: value for name, value in context.params.items() if name in SETTINGS}
+    given = context.params
+    settings = settings_of(flags, given["config"], context=context, entry=given["entry"])
+    check_settings(settings, 20)
+    assert (settings.strategy, settings.exchange) == ("server", "changes")
+    assert settings.batch(20) == 19 * 4
+
+
 @pytest.mark.long
 def test_the_example_learns_in_every_mode_and_draws_it(example: Example, tmp_path: Path) -> None:
     shown = example("iris.run", "--ranks", 2, "--output", tmp_path / "out")
@@ -74,7 +189,7 @@ def test_every_network_has_its_curve() -> None:
     assert curves(Training(history, {}, networks), "loss") == {
         "network 0": [4.0, 1.0],
         "network 2": [2.0, 1.0],
-        "test": [2.0, 2.0],
+        "validation": [2.0, 2.0],
     }
     assert curves(Training(history, {}, {}), "loss")["network 0"] == [3.0, 1.0]
 

@@ -154,7 +154,7 @@ class Env:
         return [Seed(ENV.encode(), file=".irisenv", own=(change_value,))]
 
     def read(self, folder: Path, changed: Path) -> None:
-        found = read_three_layers(changed, {}, launched=False)
+        found = read_three_layers(changed, {}, launched=None)
         settings = read_settings({} if found is None else found, changed if found is None else None)
         check_settings(settings, settings.ranks or 1)
         if found is None:  # as of a file that is all comments

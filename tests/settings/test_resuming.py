@@ -92,7 +92,7 @@ def test_a_batch_by_the_rank_stays_what_it_is_over_all() -> None:
     assert changed(saved).batch_size_per_rank == 16
     with pytest.raises(
         UsageError,
-        match=r"with 32 samples a step, 16 for each of 2 ranks; on 3 it would be 48, .*: "
+        match=r"with 32 samples a step, 16 for each rank that trains; it would be 48 now, .*: "
         r"add --batch-size 32$",
     ):
         changed(saved, ranks=3)

@@ -1,5 +1,6 @@
 """`server`: the weights of `single`, from gradients or from changes of weights."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from phalanx.errors import UsageError
 from phalanx.strategies.base import Loss, Task
 from phalanx.strategies.server import Server
 from phalanx.strategies.single import Single
+from phalanx.train.optimizers import without_compiler
 from phalanx.train.trainer import Trainer
 from tests.strategies.server_cases import (
     CASES,
@@ -139,6 +141,27 @@ def test_changes_refuse_what_is_not_linear(comm: Communicator) -> None:
         with pytest.raises(UsageError, match=why) as raised:
             strategy.bind(comm, refused)
         assert "exchange 'gradients'" in str(raised.value)
+
+
+class TwiceSGD(SGD):
+    """Another step, which nobody says is linear."""
+
+    def step(self, closure: Any = None) -> Any:
+        super().step(closure)
+        return super().step(closure)
+
+
+@pytest.mark.ranks(2)
+def test_changes_take_the_optimizer_of_the_command_line(
+    comm: Communicator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as here:  # as in a process that has not loaded torch's compiler
+        here.delitem(sys.modules, "torch._dynamo", raising=False)
+        made = without_compiler.__wrapped__(SGD)
+    assert made is not SGD
+    Server(exchange="changes").bind(comm, task(made)).close()
+    with pytest.raises(UsageError, match="TwiceSGD need not be"):
+        Server(exchange="changes").bind(comm, task(TwiceSGD))
 
 
 def test_refuses_one_rank_and_unknown_exchanges() -> None:

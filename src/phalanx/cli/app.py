@@ -42,7 +42,8 @@ PAGES = (
     *("text", "loading", "predictions", "strategies", "same-bits", "checkpoints", "failures"),
     *("ranks", "networks", "large-models", "scale", "slurm", "performance", "sweeps", "reports"),
     *("figures", "architecture"),
-    *("advise", "doctor", "gpus", "trackers", "migration", "horovod", "glossary"),
+    *("advise", "doctor", "gpus", "trackers", "migration", "horovod", "earlier-systems"),
+    *("strategies-course", "security", "glossary"),
 )
 
 app = typer.Typer(

@@ -117,7 +117,7 @@ def _work(asked: Asked, context: typer.Context) -> _Work:
 def _of_train(asked: Asked, arguments: list[str], inner: typer.Context) -> _Work:
     given: dict[str, Any] = inner.params
     flags = {name: value for name, value in given.items() if name in SETTINGS}
-    settings = settings_of(flags, given["config"], context=inner)
+    settings = settings_of(flags, given["config"], context=inner, entry=given["entry"])
     ranks, resume = settings.ranks, given["resume"]
     if resume is None:
         count = ranks or asked.ntasks or 1

@@ -70,6 +70,11 @@ class DatasetEntry:
     normalise: bool = False
 
     @property
+    def in_package(self) -> bool:
+        """Whether it is embedded, whatever a user names."""
+        return self.embedded and not self.takes_path
+
+    @property
     def file_list(self) -> str:
         """What to have in the folder, for a person."""
         return self.wanted or ", ".join(f"{name}[.gz]" for name in self.files)
@@ -84,6 +89,7 @@ ENTRIES = (
         input_shape=(4,),
         classes=3,
         files=("iris.csv",),
+        options=(TEST_SPLIT,),
         epochs=60,
         deep_epochs=60,
         batch_size=16,

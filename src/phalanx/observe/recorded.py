@@ -14,6 +14,7 @@ from phalanx.documents import read_text
 from phalanx.errors import RunError, UsageError
 from phalanx.runs.epoch_table import whole_rows
 from phalanx.runs.folder import has_config, has_result, read_config, read_result, read_surroundings
+from phalanx.strategies.registry import training_ranks
 
 #: A column of numbers by epoch; None is what was not measured.
 Column = list[float | None]
@@ -37,6 +38,8 @@ class RecordedRun:
     history: Mapping[str, Column]
     #: The columns of phases.csv: a row an epoch and rank.
     phases: Mapping[str, Column] = field(default_factory=dict)
+    #: The columns of networks.csv: a row an epoch and rank, if several had samples.
+    networks: Mapping[str, Column] = field(default_factory=dict)
 
     def known(self, name: str) -> Any:
         """A value of the result; None if there is none."""
@@ -63,7 +66,9 @@ class RecordedRun:
     def batch(self) -> Any:
         """The samples of a step, over all ranks."""
         whole, part = (self.settings.get(one) for one in ("batch_size", "batch_size_per_rank"))
-        return part * self.ranks if isinstance(part, int) and self.ranks else whole
+        if not isinstance(part, int) or not self.ranks:
+            return whole
+        return part * training_ranks(self.strategy, self.ranks)
 
     @property
     def test(self) -> Mapping[str, Any]:
@@ -122,7 +127,7 @@ def _read(path: Path, name: str) -> RecordedRun:
         raise RunError(f"{path / 'config.json'}: has no settings")
     host, versions = read_surroundings(path)
     result = read_result(path) if has_result(path) else None
-    tables = (_columns(path / table) for table in ("history.csv", "phases.csv"))
+    tables = (_columns(path / table) for table in ("history.csv", "phases.csv", "networks.csv"))
     return RecordedRun(path, name, _flat(settings), host, versions, result, *tables)
 
 

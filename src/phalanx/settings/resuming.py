@@ -85,8 +85,7 @@ def _check_batch(saved: Settings, now: Settings, *, ranks: int, run: str) -> Non
     if now.batch_size_per_rank is not None and now.batch_size_per_rank == saved.batch_size_per_rank:
         raise UsageError(
             f"{run}: was trained with {before} samples a step, {now.batch_size_per_rank} for each "
-            f"of {saved.ranks} ranks; on {ranks} it would be {after}, and {_PLACE}: add "
-            f"--batch-size {before}"
+            f"rank that trains; it would be {after} now, and {_PLACE}: add --batch-size {before}"
         )
     raise _refusal("--batch-size", before, after, run=run, why=_PLACE)
 

@@ -20,7 +20,7 @@ from phalanx.settings.parallelism import RANKS, THREADS
 from phalanx.settings.task_options import CALLBACK, LOSS, OBJECTIVE, RAW_TARGETS, TASK
 from phalanx.settings.trackers import MLFLOW, TENSORBOARD
 from phalanx.strategies.options import ACCUMULATE, CLIP_NORM, SHARDS
-from phalanx.strategies.registry import OPTIONS
+from phalanx.strategies.registry import OPTIONS, default_strategy, training_ranks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,10 @@ class Settings:
         at_least=1,
     )
     batch_size_per_rank: int | None = setting(
-        None, "Training", "Samples a step and rank: the other way to say it.", at_least=1
+        None,
+        "Training",
+        "Samples a step and rank that trains: the other way to say it.",
+        at_least=1,
     )
     steps_per_epoch: int | None = setting(
         None,
@@ -249,7 +252,8 @@ class Settings:
     def batch(self, ranks: int) -> int | Literal["full"]:
         """Samples a step over all ranks, as far as settings know."""
         if self.batch_size_per_rank is not None:
-            return self.batch_size_per_rank * ranks
+            name = self.strategy or default_strategy(ranks, self.strategy_options)
+            return self.batch_size_per_rank * max(1, training_ranks(name, ranks))
         return 64 if self.batch_size is None else self.batch_size
 
     @property

@@ -262,6 +262,11 @@ def workers(name: str, ranks: int, options: Mapping[str, Any]) -> int:
     """How many workers share a batch: ranks that train, or copies of a model that ranks share."""
     if name in SPLIT_MODELS:
         return int(options.get("replicas", 1))
+    return training_ranks(name, ranks)
+
+
+def training_ranks(name: str, ranks: int) -> int:
+    """How many of the ranks compute on samples, rather than only serve those that do."""
     return ranks - (STRATEGIES[name].serving_ranks if name in STRATEGIES else 0)
 
 

@@ -10,6 +10,7 @@ from phalanx.comm.single import SingleCommunicator
 from phalanx.data import load
 from phalanx.data.prepare import prepare
 from phalanx.data.registry import EMBEDDED_FOLDER
+from phalanx.errors import UsageError
 from phalanx.inference.user_samples import read_samples
 from phalanx.runs.inputs import input_values
 from phalanx.settings.table import Settings
@@ -30,6 +31,23 @@ def test_iris_is_split_evenly_over_species() -> None:
     assert iris.input_shape == (4,)
     assert Counter(iris.train.targets.tolist()) == {0: 40, 1: 40, 2: 40}
     assert Counter(iris.test.targets.tolist()) == {0: 10, 1: 10, 2: 10}
+
+
+@pytest.mark.parametrize(("share", "tested"), [(0.1, 5), (0.2, 10), (0.5, 25), (0.9, 45)])
+def test_iris_with_another_share_to_test_with(share: float, tested: int) -> None:
+    iris = load("iris", options={"test_split": share})
+    assert Counter(iris.test.targets.tolist()) == dict.fromkeys(range(3), tested)
+    assert Counter(iris.train.targets.tolist()) == dict.fromkeys(range(3), 50 - tested)
+    if share == 0.2:
+        assert torch.equal(iris.test.inputs, load("iris").test.inputs)
+
+
+def test_iris_tested_on_what_it_is_trained_on_and_shares_that_leave_nothing() -> None:
+    iris = load("iris", options={"test_split": 0.0})
+    assert (len(iris.train), len(iris.test)) == (150, 150)
+    for share, what in ((0.001, "none to test with"), (0.99, "none to train on")):
+        with pytest.raises(UsageError, match=what):
+            load("iris", options={"test_split": share})
 
 
 def test_iris_is_standardised_by_its_training_part() -> None:

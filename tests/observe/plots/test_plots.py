@@ -12,7 +12,7 @@ from phalanx.observe.plots.figures import FIGURES, make_figure
 from phalanx.observe.recorded import read_runs
 from phalanx.observe.report.document import Bars, Chart
 from tests.commands import Phalanx
-from tests.observe.run_folders import HISTORY, PHASES, write_run
+from tests.observe.run_folders import HISTORY, PHASES, write_run, write_table
 
 
 @pytest.fixture
@@ -35,6 +35,26 @@ def test_losses_and_accuracies(runs: list[Path]) -> None:
         train, validation = chart.series
         assert train.points == [(row["epoch"], row[name]) for row in HISTORY]
         assert validation.points == [(row["epoch"], row[f"validation_{name}"]) for row in HISTORY]
+
+
+def test_the_curves_of_each_network(runs: list[Path]) -> None:
+    rows = [
+        {"epoch": epoch, "rank": rank, "samples": 4, "loss": rank / epoch, "accuracy": epoch / 4}
+        for epoch in (1, 2)
+        for rank in (1, 2)
+    ]
+    write_table(runs[1] / "networks.csv", rows)
+    chart = make_figure(read_runs(runs[1:2]), "network-loss")
+    assert isinstance(chart, Chart)
+    assert {one.name: one.points for one in chart.series} == {
+        "network 1": [(1, 1), (2, 0.5)],
+        "network 2": [(1, 2), (2, 1)],
+    }
+    chart = make_figure(read_runs(runs[:2]), "network-accuracy")
+    assert isinstance(chart, Chart)
+    names = ["30-1, network 0", "30-2, network 1", "30-2, network 2"]
+    assert [one.name for one in chart.series] == names
+    assert chart.series[0].points == [(row["epoch"], row["accuracy"]) for row in HISTORY]
 
 
 def test_what_more_ranks_bring(runs: list[Path]) -> None:

@@ -136,7 +136,7 @@ def _repeats(asked: int | None) -> int:
 def _settings(given: dict[str, Any]) -> Settings:
     """The settings that flags and a config file give, as `phalanx train` reads them."""
     found: list[Settings] = []
-    with_settings(found.append)(**given)
+    with_settings(found.append, chooses_strategy=False)(**given)
     settings = found[0]
     in_file = {} if given["config"] is None else keys_in(given["config"])
     if given["model"] is not None or "model" in in_file or has_tokens(settings):
@@ -145,5 +145,5 @@ def _settings(given: dict[str, Any]) -> Settings:
     image = len(shapes.get(settings.dataset, ())) == 3
     # Options such as --hidden are those of an mlp.
     model = "simplecnn" if image and not settings.model_options else "mlp"
-    with_settings(found.append)(**given | {"model": model})
+    with_settings(found.append, chooses_strategy=False)(**given | {"model": model})
     return found[1]

@@ -42,6 +42,8 @@ def without_split(settings: Settings, *, form: TableForm | None = None) -> Setti
     entries = {entry.name: entry for entry in data.describe()}
     if settings.dataset not in entries or TEST_SPLIT not in entries[settings.dataset].options:
         return settings
+    if entries[settings.dataset].in_package:  # the same samples as a model was trained on
+        return settings
     whole = settings.changed(test_split=0.0)
     try:
         data.check(whole.dataset, whole.data_dir, options=whole.data_options, form=form)

@@ -93,7 +93,7 @@ def _of_weights(given: dict[str, Any]) -> Settings:
     if given.pop("trust_code"):
         raise UsageError("--trust-code is about the folder of a run: name one, or leave it out")
     found: list[Settings] = []
-    with_settings(found.append)(**given)
+    with_settings(found.append, chooses_strategy=False)(**given)
     settings = found[0]
     if settings.weights is None:
         raise UsageError(

@@ -31,6 +31,8 @@ _COMMON = (
     *("epochs", "batch_size", "optimizer", "learning_rate", "metrics", "seed"),
     *("ranks", "strategy", "threads", "output", "checkpoint_every", "on_failure"),
 )
+#: What it leaves out besides, which is no setting.
+_RARE = ("entry",)
 
 
 def own_flags(context: typer.Context | None) -> dict[str, Any]:
@@ -49,7 +51,8 @@ class SettingsCommand(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         ours = super().get_params(ctx)
         if ctx.meta.get(_SHORT):
-            ours = [one for one in ours if one.name not in SETTINGS or one.name in _COMMON]
+            rare = {*SETTINGS, *_RARE} - {*_COMMON}
+            ours = [one for one in ours if one.name not in rare]
         return [*ours, *ctx.meta.get(_FLAGS, ())]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from phalanx.cli.flags.options import parameter, with_parameters
-from phalanx.cli.flags.settings import setting_parameters, with_settings
+from phalanx.cli.flags.settings import entry_point_parameter, setting_parameters, with_settings
 from phalanx.cli.flags.trust import TrustCode
 from phalanx.cli.requeue import check_requeue, run_of_last_turn
 from phalanx.comm.launch.job import current_job, ranks_agree
@@ -62,6 +62,7 @@ def with_settings_or_run(
             command(found[0], None, requeue)
 
     parameters = [
+        entry_point_parameter(),
         parameter("resume", _Resume),
         parameter("trust_code", TrustCode, default=False),
         parameter("requeue", _Requeue, default=False),

@@ -9,7 +9,7 @@ import typer
 
 from phalanx.cli.flags.options import parameter, with_parameters
 from phalanx.cli.flags.own import declared, own_flags
-from phalanx.cli.flags.settings import setting_parameters, settings_of
+from phalanx.cli.flags.settings import entry_point_parameter, setting_parameters, settings_of
 from phalanx.errors import UsageError
 from phalanx.observe.sweep import folder as folders
 from phalanx.observe.sweep.axes import Axis, parse_axis
@@ -83,6 +83,7 @@ def with_sweep(command: Callable[[Asked], None]) -> Callable[..., None]:
     ]
     of_training = setting_parameters()
     parameters += [one for name, one in of_training.items() if name not in (*_LEFT_OUT, *_OWN)]
+    parameters.append(entry_point_parameter())
     return with_parameters(run, parameters, like=command)
 
 
@@ -147,8 +148,8 @@ def _begun(
             "`phalanx train`"
         )
     axes = _axes(own["vary"], flags, context)
-    config = flags.pop("config")
-    settings = _settings(flags, config, context)
+    config, entry = flags.pop("config"), flags.pop("entry")
+    settings = _settings(flags, config, context, entry=entry)
     combinations = combine(axes, settings)
     check_refusals(combinations, skip=own["skip_refused"])
     folder: Path | None = own["output"]
@@ -174,10 +175,12 @@ def _axes(texts: list[str], flags: Mapping[str, Any], context: typer.Context) ->
 
 
 def _settings(
-    flags: Mapping[str, Any], config: Path | None, context: typer.Context
+    flags: Mapping[str, Any], config: Path | None, context: typer.Context, *, entry: str | None
 ) -> Callable[[Mapping[str, Any]], Settings]:
     """What makes settings of the values of one combination."""
-    common = settings_of(flags, config, context=context)  # wrong in any case: said once
+    common = settings_of(
+        flags, config, context=context, entry=entry
+    )  # wrong in any case: said once
     for name in _LEFT_OUT:
         if getattr(common, name) is not None:
             raise UsageError(
@@ -189,6 +192,7 @@ def _settings(
     profile = {} if flags["profile"] is not None or "profile" in in_file else {"profile": True}
 
     def settings_with(values: Mapping[str, Any]) -> Settings:
-        return settings_of(flags, config, context=context, more=profile | dict(values))
+        more = profile | dict(values)
+        return settings_of(flags, config, context=context, more=more, entry=entry)
 
     return settings_with

@@ -51,13 +51,13 @@ def with_verification(command: Callable[[Asked], None]) -> Callable[..., None]:
     def run(**given: Any) -> None:
         own = {name: given.pop(name) for name in _OWN}
         found: list[Settings] = []
-        with_settings(found.append)(**given)
         steps = _STEPS if own["steps"] is None else own["steps"]
         ranks = _RANKS if own["ranks"] is None else own["ranks"]
         if steps < 2:
             raise UsageError(f"--steps must be at least 2, one on each side of an end, not {steps}")
         if ranks < 2:
             raise UsageError(f"--ranks must be at least 2, to compare with 1, not {ranks}")
+        with_settings(found.append)(**given, ranks=str(ranks))
         command(Asked(found[0], ranks=ranks, steps=steps, json=own["json"]))
 
     ours = [parameter(name, annotation) for name, annotation in _OWN.items()]

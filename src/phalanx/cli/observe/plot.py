@@ -15,7 +15,8 @@ _Figure = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="loss, accuracy, speed-up, phases, time-by-ranks or time-by-size.",
+        help="loss, accuracy, network-loss, network-accuracy, speed-up, phases, time-by-ranks or "
+        "time-by-size.",
     ),
 ]
 _Title = Annotated[

@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 
 from phalanx.errors import UsageError
 from phalanx.observe.recorded import RecordedRun
-from phalanx.observe.report.document import Axis, Bars, Chart, Part
-from phalanx.observe.report.learning import curves
+from phalanx.observe.report.document import Axis, Bars, Chart, Kind, Part, Series
+from phalanx.observe.report.learning import all_seen, curves
 from phalanx.observe.report.speed import speed_up, time_by_ranks, time_by_size
 from phalanx.observe.scaling import scaled
 from phalanx.wording import unknown
@@ -48,6 +48,24 @@ def phases(runs: Sequence[RecordedRun]) -> Bars:
     return Bars("Where the time went", Axis("seconds", "seconds"), labels, parts, lying=True)
 
 
+def networks(runs: Sequence[RecordedRun], name: str, *, title: str, kind: Kind = "number") -> Chart:
+    """A curve for the network of each rank that trained, on its own samples."""
+    series: list[Series] = []
+    for run in runs:
+        columns = run.networks or run.history
+        values = columns.get(name, ())
+        ranks = columns.get("rank", [0] * len(values))
+        for rank in dict.fromkeys(ranks if values else ()):
+            points = [
+                (epoch, value)
+                for epoch, value, of in zip(columns["epoch"], values, ranks, strict=True)
+                if of == rank
+            ]
+            label = ", ".join([run.name] * (len(runs) > 1) + [f"network {rank}"])
+            series.append(Series(label, points, len(series)))  # type: ignore[arg-type]
+    return Chart(title, Axis("epoch", "count"), Axis("", kind), all_seen(series))
+
+
 #: What makes each figure, and what to say if there is nothing to show.
 FIGURES: dict[str, tuple[Callable[[Sequence[RecordedRun]], Figure], str]] = {
     "loss": (
@@ -56,6 +74,14 @@ FIGURES: dict[str, tuple[Callable[[Sequence[RecordedRun]], Figure], str]] = {
     ),
     "accuracy": (
         lambda runs: curves(runs, "accuracy", title="Accuracy", kind="percent"),
+        "needs runs with at least one epoch behind them, whose answers are classes",
+    ),
+    "network-loss": (
+        lambda runs: networks(runs, "loss", title="Loss of each network"),
+        "needs runs with at least one epoch behind them",
+    ),
+    "network-accuracy": (
+        lambda runs: networks(runs, "accuracy", title="Accuracy of each network", kind="percent"),
         "needs runs with at least one epoch behind them, whose answers are classes",
     ),
     "speed-up": (
