@@ -122,7 +122,7 @@ def _attempt(
         raise
     except Exception as error:  # torch's exporters have no error of their own for all that fails
         cause = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-        raise ExportError(f"this model cannot be exported: {cause}") from error
+        raise ExportError(f"torch cannot export this model: {cause}") from error
 
 
 def _program(model: nn.Module, example: Tensor) -> torch.export.ExportedProgram:
