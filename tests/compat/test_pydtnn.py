@@ -15,10 +15,14 @@ import torch.nn.functional as F
 
 from phalanx import data
 from phalanx.comm.launch.mpiexec import mpiexec_command
+from phalanx.comm.single import SingleCommunicator
 from phalanx.compat.pydtnn import Translation, translate
+from phalanx.data.split import Split
 from phalanx.errors import UsageError
 from phalanx.models import model_names
 from phalanx.settings.table import Settings
+from phalanx.train.companions.pydtnn_weights import PyDTNNWeights
+from phalanx.train.trainer import Trainer
 from tests.commands import Phalanx
 from tests.data.conftest import idx
 
@@ -363,6 +367,27 @@ def test_weights_history_and_an_evaluation_alone(phalanx: Phalanx, tmp_path: Pat
     ):
         assert {*one.files} == {*other.files}
         assert all(np.array_equal(one[name], other[name]) for name in one.files)
+
+
+def test_files_that_cannot_be_written(phalanx: Phalanx, tmp_path: Path) -> None:
+    folder = write_mnist(tmp_path / "digits", train=100, test=50)
+    refused = phalanx("pydtnn", f"--dataset_train_path={folder}", "--history_file=no/h.txt")
+    assert refused.returncode == 2
+    assert "no/h.txt: name a file in a folder that exists" in refused.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_weights_that_cannot_be_written_end_no_training(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    samples = Split(torch.randn(8, 4), torch.arange(8) % 3)
+    how = {"every": 1, "watch": "loss", "input_shape": (4,), "folder": tmp_path / "gone"}
+    weights = PyDTNNWeights("own", **how)  # type: ignore[arg-type]
+    with Trainer(model, optimizer, comm=SingleCommunicator()) as trainer:
+        assert len(trainer.fit(samples, epochs=2, batch_size=4, callbacks=[weights])) == 2
+    assert "not written: " in caplog.text
 
 
 def started(variables: dict[str, str]) -> dict[str, str]:

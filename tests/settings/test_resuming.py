@@ -54,6 +54,7 @@ def test_what_may_change(given: dict[str, Any]) -> None:
         ({"seed": 4}, "--seed 4: runs/one was trained with 3, which cannot change .*the order of"),
         ({"shards": 4}, "--shards 4: runs/one was trained with none, .*to the last bit"),
         ({"dataset": "iris"}, "--dataset iris: runs/one was trained with digits, .*the samples"),
+        ({"schedule_min_rate": 0.1}, "--schedule-min-rate 0.1: runs/one .*middle of its way"),
         ({"flip": True}, "--flip it: runs/one was trained with nothing of it, .*the samples"),
         ({"validation_split": 0.1}, "--validation-split 0.1: .*the samples would be others"),
         ({"model": "logistic"}, "--model logistic: runs/one was trained with mlp, .*the weights"),

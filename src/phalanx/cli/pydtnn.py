@@ -16,6 +16,7 @@ from phalanx.comm.launch.process import available_cores
 from phalanx.compat.pydtnn import Translation, translate
 from phalanx.compat.pydtnn_schedules import weights_every
 from phalanx.observe.plan import train_flags
+from phalanx.runs.folder import check_writable
 from phalanx.settings.table import Settings
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ def pydtnn(context: typer.Context) -> None:
     with_settings(found.append)(**translation.settings, **threads)
     (settings,) = found
     every = weights_every(translation.parameters)
+    if (history := translation.parameters.get("history_file")) is not None:
+        check_writable(Path(str(history)))
     if is_first_rank():
         _introduce(translation, settings, [*translation.notes, *note])
 

@@ -20,7 +20,7 @@ from phalanx.errors import UsageError
 from phalanx.models.in_parts import device_of, dtype_of
 from phalanx.models.modes import have_train
 from phalanx.pulse import pulse
-from phalanx.settings.metrics import check_metrics
+from phalanx.settings.metrics import check_metrics, check_watched
 from phalanx.state import State, gather
 from phalanx.strategies.base import Loss, Objective, Outcome, Strategy, Worker
 from phalanx.strategies.registry import SPLIT_MODELS, name_of
@@ -177,6 +177,12 @@ class Trainer(AbstractContextManager["Trainer"]):
         stop: Asked | None = None,
     ) -> list[Epoch]:
         """Collective. Train on, for so many epochs, as is said above."""
+        check_watched(watch)
+        if watch != "loss" and not keep_best and schedule is None:
+            raise UsageError(
+                f"watch={watch!r} is what keep_best and a plateau go by: give one of them, or "
+                "leave it out (a Stopping has a watch of its own)"
+            )
         if validation is not None:
             validation = self.samples(validation, "validate with", collate)
         return FitLoop(

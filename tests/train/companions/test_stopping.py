@@ -58,6 +58,12 @@ def test_what_cannot_be_watched() -> None:
         Stopping(patience=2, watch="top-5").reason(epoch(1, 1.0))
 
 
+def test_what_is_watched_for_nothing() -> None:
+    trainer, split = diverging()
+    with pytest.raises(UsageError, match="what keep_best and a plateau go by: give one of them"):
+        trainer.fit(split, epochs=1, batch_size=10, watch="accuracy")
+
+
 def test_the_best_epoch_is_none_without_a_number() -> None:
     best, model = BestWeights("accuracy"), nn.Linear(1, 1)
     found = []

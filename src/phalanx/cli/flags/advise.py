@@ -17,7 +17,7 @@ from phalanx.settings.table import Settings
 #: Of the settings, what has nothing to do with how long a step takes, or would disturb it.
 _LEFT_OUT = (
     *("profile", "trace", "output", "checkpoint_every", "keep", "evaluate_first"),
-    *("on_failure", "restarts", "replace", "stall_after"),
+    *("on_failure", "restarts", "replace", "stall_after", "quiet"),
 )
 _SECONDS = 15.0
 #: What a plot can be written as.

@@ -23,7 +23,7 @@ _ALL = "all"
 #: Of the settings, what a comparison decides by itself.
 _LEFT_OUT = (
     *("strategy", "profile", "device", "checkpoint_every", "keep"),
-    *("on_failure", "restarts", "replace", "stall_after", "tensorboard", "mlflow"),
+    *("on_failure", "restarts", "replace", "stall_after", "tensorboard", "mlflow", "quiet"),
 )
 
 

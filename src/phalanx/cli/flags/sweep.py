@@ -22,6 +22,8 @@ from phalanx.wording import flag
 
 #: Of the settings, what a sweep has one of, or decides by itself.
 _LEFT_OUT = ("output", "trace")
+#: What is not shown of its trainings anyway.
+_IDLE = ("quiet",)
 _PANEL = "Sweep"
 
 
@@ -82,7 +84,9 @@ def with_sweep(command: Callable[[Asked], None]) -> Callable[..., None]:
         for name, kind in _OWN.items()
     ]
     of_training = setting_parameters()
-    parameters += [one for name, one in of_training.items() if name not in (*_LEFT_OUT, *_OWN)]
+    parameters += [
+        one for name, one in of_training.items() if name not in (*_LEFT_OUT, *_IDLE, *_OWN)
+    ]
     parameters.append(entry_point_parameter())
     return with_parameters(run, parameters, like=command)
 

@@ -16,7 +16,7 @@ from phalanx.settings.table import Settings
 _LEFT_OUT = (
     *("output", "trace", "profile", "checkpoint_every", "keep", "evaluate_first", "epochs"),
     *("on_failure", "restarts", "replace", "stall_after", "tensorboard", "mlflow", "ranks"),
-    *("keep_best", "patience", "goal"),
+    *("keep_best", "patience", "goal", "quiet"),
 )
 _STEPS, _RANKS = 6, 3
 

@@ -18,6 +18,7 @@ from phalanx.cli.output.display import Display
 from phalanx.compat.pydtnn import Translation
 from phalanx.data.batches import batch_count
 from phalanx.models.table import LayerRow, Sizes, layer_rows
+from phalanx.runs.writing import writing
 from phalanx.runs.written import WrittenRun
 from phalanx.train.metrics import Meter, Metrics
 from phalanx.train.progress import Progress
@@ -186,7 +187,7 @@ class PyDTNNDisplay(Display):
                 if value
             ]
             lines.append(" ".join([f"{number:3d}", *(f"{value:20.4f}" for value in numbers)]))
-        with whole_file(path) as beside:
+        with writing(path), whole_file(path) as beside:
             beside.write_text("".join(f"{line}\n" for line in lines))
 
 

@@ -1,10 +1,12 @@
 """PyDTNN's model_checkpoint: a file of its own with the best weights, every few epochs."""
 
+import logging
 import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, final
 
+from phalanx.errors import RunError
 from phalanx.runs.pydtnn_weights import save_pydtnn_weights
 from phalanx.state import State
 from phalanx.train.companions.callbacks import Callback
@@ -13,6 +15,8 @@ from phalanx.train.epoch import Epoch
 
 if TYPE_CHECKING:
     from phalanx.train.trainer import Trainer
+
+log = logging.getLogger(__name__)
 
 
 @final
@@ -42,7 +46,11 @@ class PyDTNNWeights(Callback):
             path = self._folder / (
                 f"model-{self._name}-epoch-{epoch.number}-{time.strftime('%Y%m%d')}.npz"
             )
-            save_pydtnn_weights(trainer.model, path, input_shape=self._input_shape)
+            try:
+                save_pydtnn_weights(trainer.model, path, input_shape=self._input_shape)
+            except (OSError, RunError) as error:  # no reason to lose the training
+                log.warning("%s: not written: %s; the training goes on", path, error)
+                return
             print(
                 f"LRScheduler ModelCheckpoint: saving model weights and bias in {path}", flush=True
             )
